@@ -23,7 +23,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test test-cluster lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
+.PHONY: help setup hooks run test test-cluster lint format bench soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -90,6 +90,17 @@ $(CLUSTERED): $(READY)
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 	$(BIN)/pytest -m slow tests/interop
+
+soak-backup: $(INSTALLED) etcd ## 5 GB backed up under load, restored and compared byte by byte, of one broker and of three; MinIO
+	$(BIN)/python -m tests.crash.backups --gigabytes 5
+	$(BIN)/python -m tests.crash.backups --gigabytes 1 --cluster
+	$(BIN)/pytest -m slow tests/crash/test_backups.py tests/crash/test_backup_objects.py
+
+soak-splits: $(INSTALLED) etcd ## 20 splits under load, as many with a kill in each, and on a cluster; some ten minutes
+	$(BIN)/python -m tests.crash.splits --rounds 10
+	$(BIN)/python -m tests.crash.splits --rounds 10 --kill
+	$(BIN)/python -m tests.crash.splits --rounds 10 --java
+	$(BIN)/python -m tests.crash.splits --rounds 3 --cluster
 
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
 	$(BIN)/python -m tests.crash.damages --count 1000

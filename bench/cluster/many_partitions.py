@@ -6,7 +6,6 @@ Everything shares two cores, so what the processes used of them stands beside th
 """
 
 import argparse
-import os
 import sys
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from bench.cluster.contestants import NODES
 from bench.cluster.gaps import CLIENT
 from bench.load_run import LoadFailed
 from bench.machine import describe_machine, keep_to_two_cores, load_average
+from bench.process_costs import cpu_s_of, resident_bytes_of
 from bench.rounds import MEGABYTE, say
 from goqueue.testing import GoQueueCluster
 
@@ -210,19 +210,12 @@ class ManyPartitions:
         return {**pids, "etcd": self._cluster.etcd.pid}
 
     def _cpu_s(self) -> dict[str, float]:
-        return {name: _cpu_s(pid) for name, pid in self._processes().items()}
+        return {name: cpu_s_of(pid) for name, pid in self._processes().items()}
 
     def _memory_mb(self) -> dict[str, float]:
-        return {name: round(_resident_bytes(p) / MEGABYTE) for name, p in self._processes().items()}
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return {
+            name: round(resident_bytes_of(p) / MEGABYTE) for name, p in self._processes().items()
+        }
 
 
 def _spent(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:

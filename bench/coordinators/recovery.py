@@ -8,7 +8,6 @@ from typing import Final
 
 from bench.bars import MET, NOT_MET, Bar
 from bench.rounds import say
-from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig, broker_config
@@ -77,13 +76,7 @@ async def _load_seconds(config: BrokerConfig, *, then_snapshot: bool) -> float:
     broker = await Node.open(config)
     try:
         # A second coordinator on the open log: opening the log is not what is measured.
-        groups = Groups(
-            broker,
-            partitions=1,
-            settings=group_settings(config),
-            max_groups=config.max_groups,
-            max_bytes=config.all_groups_max_bytes,
-        )
+        groups = Groups(broker, config)
         started = time.perf_counter()
         await groups.state.start()
         took_s = time.perf_counter() - started

@@ -33,6 +33,7 @@ GROUP: Final = "canary-group"
 # With a member, and without one.
 SHARE_GROUP: Final = "canary-share-group"
 EMPTY_SHARE_GROUP: Final = "canary-empty-share-group"
+STREAMS_GROUP: Final = "canary-streams-group"
 # With members that read the topic: of the consumer protocol, and of the classic one.
 CONSUMER_GROUP: Final = "canary-consumer-group"
 CLASSIC_GROUP: Final = "canary-classic-group"
@@ -57,6 +58,8 @@ NAMES: Final = {
 }
 
 _SETTINGS: Final = {
+    # What a test began must not end in another one.
+    "scale.drain.ms": "3600000",
     # Some requests that are allowed shorten what is kept; it must not go while tests look on.
     "retention.check.interval.ms": "3600000",
     "kafka.port": "0",
@@ -65,6 +68,7 @@ _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.max.session.timeout.ms": "1800000",
     "group.share.session.timeout.ms": "1800000",
+    "group.streams.session.timeout.ms": "1800000",
     "group.consumer.session.timeout.ms": "1800000",
     "topic.queue.visibility.timeout.ms": "3600000",
     "group.share.record.lock.duration.ms": "60000",
@@ -184,6 +188,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
     await _join(live, f"{HIDDEN}-live-group", f"{SECRET}-subscription".encode())
     await _fill_groups_of_readers(live)
     await _fill_share_groups(live)
+    await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
     # As after a failed write.
     offline = node.hosted.get(f"{HIDDEN}-offline", 0)
@@ -281,6 +286,26 @@ async def _fill_share_groups(live: WireClient) -> None:
     topics = [{"topic_name": TOPIC, "partitions": [partition]}]
     made = await live.call("alter_share_group_offsets", group_id=EMPTY_SHARE_GROUP, topics=topics)
     assert made.error_code.value == 0, made
+
+
+async def _fill_streams_groups(live: WireClient) -> None:
+    for name in (STREAMS_GROUP, f"{HIDDEN}-streams-group"):
+        subtopology = {"subtopology_id": f"{SECRET}-subtopology", "source_topics": [TOPIC]}
+        joined = await live.call(
+            "streams_group_heartbeat",
+            group_id=name,
+            member_id="DDDDDDDDDDDDDDDDDDDDDD",
+            member_epoch=0,
+            rebalance_timeout=1_800_000,
+            process_id=f"{SECRET}-process",
+            client_tags=[{"key": "zone", "value": f"{SECRET}-zone"}],
+            user_endpoint={"host": f"{SECRET}-host", "port": 1},
+            topology={"epoch": 0, "subtopologies": [subtopology]},
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+        )
+        assert joined.error_code.value == 0, joined
 
 
 async def _trace_id(http: httpx.AsyncClient) -> str:

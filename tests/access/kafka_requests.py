@@ -21,6 +21,7 @@ from tests.access.canaries import (
     GROUP,
     NAMES,
     SHARE_GROUP,
+    STREAMS_GROUP,
     TOPIC,
     World,
 )
@@ -41,7 +42,7 @@ class Variant(NamedTuple):
 
 
 _BATCH: Final = bytes(encode_records([NewRecord(value=b"from nobody")], now_ms=1_000))
-_TOPIC_CONFIG, _BROKER_CONFIG, _GROUP_CONFIG = 2, 4, 32
+_TOPIC_CONFIG, _BROKER_CONFIG, _LOGGER_CONFIG, _CLIENT_METRICS, _GROUP_CONFIG = 2, 4, 8, 16, 32
 _GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
 _MEMBER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -49,7 +50,13 @@ _MEMBER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 def _config_resources(**words: Any) -> tuple[Variant, ...]:
     return tuple(
         Variant({"resources.resource_type": kind, "resources.resource_name": name, **words})
-        for kind, name in ((_TOPIC_CONFIG, TOPIC), (_BROKER_CONFIG, "0"), (_GROUP_CONFIG, GROUP))
+        for kind, name in (
+            (_TOPIC_CONFIG, TOPIC),
+            (_BROKER_CONFIG, "0"),
+            (_LOGGER_CONFIG, "0"),
+            (_CLIENT_METRICS, "canary-metrics"),
+            (_GROUP_CONFIG, GROUP),
+        )
     )
 
 
@@ -74,6 +81,37 @@ _SHARE_ACK: Final = {
     ),
 }
 _EMPTY_SHARE_GROUP: Final = {"group_id": EMPTY_SHARE_GROUP, "groups.group_id": EMPTY_SHARE_GROUP}
+
+# A new application, whose changelog would be made.
+_STREAMS_JOIN: Final = {
+    "group_id": "canary-new-streams-group",
+    "member_id": _MEMBER_ID,
+    "rebalance_timeout": 60_000,
+    "process_id": "process",
+    "topology.subtopologies": (
+        {
+            "subtopology_id": "0",
+            "source_topics": (TOPIC,),
+            "state_changelog_topics": (
+                {
+                    "name": "canary-new-changelog",
+                    "partitions": 0,
+                    "replication_factor": 0,
+                    "topic_configs": (),
+                },
+            ),
+            "repartition_source_topics": (),
+            "copartition_groups": (),
+        },
+    ),
+    "active_tasks": (),
+    "standby_tasks": (),
+    "warmup_tasks": (),
+    "user_endpoint": None,
+    "client_tags": (),
+    "task_offsets": (),
+    "task_end_offsets": (),
+}
 
 VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "Produce": (
@@ -131,6 +169,8 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "CreatePartitions": (Variant({"topics.count": 9, "topics.assignments": None}),),
     "ConsumerGroupDescribe": (Variant({"group_ids": (CONSUMER_GROUP,)}),),
     "ShareGroupDescribe": (Variant({"group_ids": (SHARE_GROUP,)}),),
+    "StreamsGroupHeartbeat": (Variant({}), Variant(_STREAMS_JOIN)),
+    "StreamsGroupDescribe": (Variant({"group_ids": (STREAMS_GROUP,)}),),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),

@@ -71,6 +71,8 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/topics/{TOPIC}", {"config": {"retention.ms": "1"}}),
     ),
     ("DELETE", "/topics/{name:str}"): _plain(f"/topics/{TOPIC}"),
+    ("POST", "/topics/{name:str}/split"): _plain(f"/topics/{TOPIC}/split", {"partitions": 9}),
+    ("GET", "/topics/{name:str}/layout"): _plain(f"/topics/{TOPIC}/layout"),
     ("POST", "/topics/{name:str}/messages"): (
         *_plain(f"/topics/{TOPIC}/messages", _MESSAGE),
         *_plain(f"/topics/{TOPIC}/messages/", _MESSAGE),
@@ -188,9 +190,38 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/traces/messages/{name:str}/{partition:int}/{offset:int}"): _plain(
         f"/traces/messages/{TOPIC}/0/0"
     ),
+    ("POST", "/backups"): _plain("/backups", {"ttlMs": 1_000}),
+    ("PUT", "/backups/{backup:str}"): _plain("/backups/nobody", {"ttlMs": 1_000}),
+    ("POST", "/backups/{backup:str}/cut"): _plain("/backups/nobody/cut", {"withMetadata": True}),
+    ("DELETE", "/backups/{backup:str}"): _plain("/backups/nobody"),
+    ("GET", "/cluster/settings"): (
+        *_plain("/cluster/settings"),
+        *_plain("/cluster/settings?node=0"),
+    ),
+    ("PATCH", "/cluster/settings"): _plain(
+        "/cluster/settings", {"config": {"max.connections": "9000"}}
+    ),
+    ("GET", "/clients/metrics"): _plain("/clients/metrics"),
+    ("GET", "/clients/subscriptions"): _plain("/clients/subscriptions"),
+    ("PUT", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics", {"metrics": ["*"], "match": {"client_id": "x"}}
+    ),
+    ("DELETE", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics"
+    ),
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),
+    ("GET", "/cluster/moves"): _plain("/cluster/moves"),
+    ("POST", "/cluster/moves"): _plain(
+        "/cluster/moves", {"moves": [{"topic": TOPIC, "partition": 0, "replicas": [0]}]}
+    ),
+    ("DELETE", "/cluster/moves"): _plain("/cluster/moves"),
+    ("PATCH", "/cluster/moves"): _plain("/cluster/moves", {"isPaused": True}),
+    ("GET", "/cluster/plans/drain/{node_id:int}"): _plain("/cluster/plans/drain/0"),
+    ("GET", "/cluster/plans/rebalance"): _plain("/cluster/plans/rebalance"),
+    ("PATCH", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0", {"isCordoned": True}),
+    ("DELETE", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0"),
     ("GET", "/healthz"): _plain("/healthz"),
     ("GET", "/readyz"): _plain("/readyz"),
     ("GET", "/"): _plain("/"),

@@ -114,14 +114,13 @@ def _told(frame: FrameType | None) -> str:
 
 def _watch_the_loop() -> None:
     from goqueue.server import process
-
-    report_ready = process._report_ready
+    from goqueue.server.ready_report import report_ready
 
     def watched(*arguments: Any) -> None:
         LoopWatch()
         report_ready(*arguments)
 
-    setattr(process, "_report_ready", watched)  # noqa: B010
+    setattr(process, "report_ready", watched)  # noqa: B010
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Final
 REASONS: Final[Mapping[str, str]] = {
     "test_any_broker.py": "runs some of the others like that",
     "test_cluster_*.py": "have clusters of their own",
+    "test_backup*.py": "have servers and folders of their own",
     "test_cli_cluster.py": "is about a node of one, and has a cluster of its own",
     "test_etcd_store.py": "is about etcd alone",
     "test_embedded.py": "is about the broker in a test's own process",

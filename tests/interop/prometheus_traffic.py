@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from confluent_kafka import Consumer, Message, Producer, ShareConsumer
 
 from tests.interop import sqs_api
+from tests.interop.client_metrics import pushing_clients, subscribe
 from tests.interop.prometheus_process import wait_for
 from tests.interop.servers import Server
 from tests.interop.test_share_groups import configure
@@ -28,12 +29,21 @@ class Traffic:
 
     def __init__(self, server: Server) -> None:
         self._http = httpx.Client(base_url=server.http_url, timeout=WAIT_SECONDS)
+        self._server = server
         self._bootstrap = server.bootstrap_servers
         for name, config in TOPICS.items():
             self._post("/topics", {"name": name, "partitions": 2, "config": config})
         configure(self._bootstrap, "sharers")
+        # Metrics without attributes: the document has the labels that all have.
+        pushed = {"metrics": "org.apache.kafka.producer.connection.creation.", "interval.ms": "500"}
+        subscribe(self._bootstrap, "of-producers", {**pushed, "match": "client_id=pushing"})
         self._producer = Producer(
-            {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "linger.ms": 0}
+            {
+                "bootstrap.servers": self._bootstrap,
+                "client.id": "pushing",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+            }
         )
         self._transactional = Producer(
             {"bootstrap.servers": self._bootstrap, "transactional.id": "transfers"}
@@ -63,6 +73,7 @@ class Traffic:
         self._transact()
         self._register_a_schema()
         self._send_nonsense()
+        wait_for(lambda: pushing_clients(self._server).get("pushing"), WAIT_SECONDS)
 
     # --- Kafka ----------------------------------------------------------------------------
 

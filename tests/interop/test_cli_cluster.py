@@ -43,6 +43,26 @@ def test_status_nodes_and_partitions(cli: Cli, topic: str) -> None:
     assert (none.stdout, none.stderr) == (b"", b"no such partitions\n")
 
 
+def test_settings_of_a_running_broker(cli: Cli) -> None:
+    none = cli("cluster", "settings")
+    assert (none.stdout, none.stderr.count(b"\n")) == (b"", 1)
+    changed = ("--set", "log.retention.ms=3d", "--set", "num.partitions=5")
+    rows = rows_of(cli, "cluster", "settings", *changed)
+    assert {row["name"]: row["value"] for row in rows} == {
+        "log.retention.ms": "259200000",
+        "num.partitions": "5",
+        "topic.retention.ms": "259200000",
+    }
+    rows = rows_of(cli, "cluster", "settings", "num.part", "--node", "0")
+    assert all("num.part" in str(row["name"]) for row in rows)
+    (row,) = (row for row in rows if row["name"] == "num.partitions")
+    assert (row["value"], row["source"]) == ("5", "dynamic_default_broker")
+    refused = cli("cluster", "settings", "--node", "0", "--set", "kafka.port=1", code=1).stderr
+    assert b"kafka.port: cannot be changed at run time" in refused
+    cli("cluster", "settings", "--unset", "log.retention.ms", "--unset", "num.partitions")
+    assert cli("cluster", "settings").stdout == b""
+
+
 @pytest.mark.parametrize("command", [("elect",), ("leave", "1", "--yes")])
 def test_a_node_of_one_says_that_it_is_one(cli: Cli, command: tuple[str, ...]) -> None:
     error = cli("cluster", *command, code=1).stderr.decode()
@@ -80,6 +100,22 @@ def test_a_broker_stops_comes_back_and_leaves() -> None:
         assert b"2 of 2 nodes are alive" in cli("cluster", "status", "--check").stdout
         assert b"stop it first" in cli("cluster", "leave", "1", "--yes", code=1).stderr
 
+        first = Cli({**os.environ, "GOQUEUE_BOOTSTRAP": cluster.server(1).bootstrap_servers})
+
+        def held_by_first() -> dict[object, object]:
+            rows = rows_of(first, "cluster", "settings", "--node", "1")
+            return {row["name"]: row["value"] for row in rows}
+
+        cli("cluster", "settings", "--set", "max.connections=777", "--set", "num.partitions=4")
+        cli("cluster", "settings", "--node", "1", "--set", "num.partitions=5")
+        wait_until(lambda: held_by_first()["num.partitions"] == "5")
+        assert held_by_first()["max.connections"] == "777"
+        first("topics", "create", "of-five")
+        assert len(rows_of(cli, "cluster", "partitions", "-t", "of-five")) == 5
+        cli("topics", "create", "of-four")
+        assert len(rows_of(cli, "cluster", "partitions", "-t", "of-four")) == 4
+        cli("topics", "delete", "of-five", "of-four", "--yes")
+
         cluster.stop(1)
         wait_until(lambda: health() == "degraded")
         assert b"nodes that are down: 1" in cli("cluster", "status", "--check", code=1).stdout
@@ -98,6 +134,7 @@ def test_a_broker_stops_comes_back_and_leaves() -> None:
 
         cluster.restart(1)
         wait_until(lambda: health() == "healthy")
+        assert held_by_first()["num.partitions"] == "5"
         assert leaders() == [2, 2]
         elected = cli("cluster", "elect", "--topic", "orders").stdout
         assert elected == b"1 partitions have another leader now\n"

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from goqueue.model.errors import DataDirectoryError, InvalidConfig
-from goqueue.server.broker_server import StartFailed
+from goqueue.server.addresses import StartFailed
 from goqueue.testing import EmbeddedBroker, ServerProcess
 from tests.busy_machine import stretched
 

@@ -64,8 +64,9 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def filled(admin: AdminClient, bootstrap: str, topic: str) -> str:
-    """A topic with 100 messages in each partition."""
-    new = admin_api.NewTopic(topic, num_partitions=PARTITIONS)
+    """A topic with 100 messages in each partition, to which others can be added at once."""
+    plain = {"partition.growth": "plain"}
+    new = admin_api.NewTopic(topic, num_partitions=PARTITIONS, config=plain)
     admin.create_topics([new])[topic].result(WAIT_SECONDS)
     fill(bootstrap, topic)
     return topic

@@ -211,8 +211,8 @@ def test_topics_are_made_described_grown_and_deleted(admin: AdminClient, topic: 
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     described = admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic]
     assert sorted(described.partitions) == [0, 1]
-    admin.create_partitions([admin_api.NewPartitions(topic, 5)])[topic].result(TIMEOUT_SECONDS)
-    assert len(admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic].partitions) == 5
+    admin.create_partitions([admin_api.NewPartitions(topic, 6)])[topic].result(TIMEOUT_SECONDS)
+    assert len(admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic].partitions) == 6
     admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
     assert topic not in admin.list_topics(timeout=TIMEOUT_SECONDS).topics
 

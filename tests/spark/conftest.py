@@ -30,8 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("spark-broker")
-    # Soon, for tests of compacted topics.
-    with ServerProcess(folder, "--set", "log.cleaner.backoff.ms=200") as running:
+    # Soon, for tests of compacted topics and of those that are split.
+    soon = ("--set", "log.cleaner.backoff.ms=200", "--set", "scale.drain.ms=500")
+    with ServerProcess(folder, *soon) as running:
         yield running
 
 

@@ -13,6 +13,8 @@ from confluent_kafka.cimpl import NewPartitions
 
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.groups import GroupAdmin
+from goqueue.client.http_api import HttpApi
+from goqueue.testing import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +96,7 @@ def wait_for(what: Callable[[], Any], expected: Any) -> None:
 def test_restarts_limits_new_partitions_and_lag(
     stream: Stream, make_topic: MakeTopic, send: Send, bootstrap: str
 ) -> None:
-    topic = make_topic(2)
+    topic = make_topic(2, partition_growth="plain")
     send(topic, [{"value": b"%d" % n, "partition": n % 2} for n in range(20)])
     assert sizes(stream.run(topic=topic, maxOffsetsPerTrigger=8, group_id="my-lag")) == [8, 8, 4]
     wait_for(lambda: committed(bootstrap, "my-lag"), {(topic, 0): 10, (topic, 1): 10})
@@ -173,3 +175,18 @@ def test_a_running_query_follows_the_log(
 def test_a_stream_has_no_end(stream: Stream) -> None:
     with pytest.raises(Exception, match="a stream has no end"):
         stream.run(topic="any", endingOffsets="latest")
+
+
+def test_parents_are_read_before_what_was_split_off_them(
+    stream: Stream, make_topic: MakeTopic, send: Send, broker: ServerProcess
+) -> None:
+    topic = make_topic(1)
+    send(topic, numbers(0, 5))
+    stream.run(topic=topic)
+    send(topic, numbers(5, 8))
+    api = HttpApi(broker.http_url)
+    api.post("topics", topic, "split", body={"partitions": 2})
+    wait_for(lambda: api.get("topics", topic, "layout")["state"], "settled")
+    send(topic, [{"value": b"%d" % n, "partition": 1} for n in range(8, 12)])
+    assert sizes(stream.run(topic=topic)) == [3, 4]
+    assert stream.values() == list(range(12))

@@ -35,10 +35,14 @@ logger = logging.getLogger(__name__)
 
 
 async def open_cluster(
-    config: BrokerConfig, directory: DataDirectory, disk: Disk
+    config: BrokerConfig,
+    directory: DataDirectory,
+    disk: Disk,
+    store: MetadataStore | None = None,
 ) -> tuple[MetadataStore, IdentityFile]:
-    """The metadata that belongs to this folder, and who the folder is."""
-    store = await open_etcd(config)
+    """The metadata that belongs to this folder, in etcd unless given, and who the folder is."""
+    if store is None:
+        store = await open_etcd(config)
     try:
         await claim_cluster(store, directory)
         return store, IdentityFile.open(disk, directory.node_path, NodeId(config.node_id))

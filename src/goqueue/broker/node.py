@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.calls.news import News
-from goqueue.broker.coordinator_settings import group_settings, transaction_settings
+from goqueue.broker.client_metrics.configs import ClientMetricsConfigs
+from goqueue.broker.client_metrics.telemetry import Telemetry
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.anywhere import GroupsAnywhere
 from goqueue.broker.groups.configs import GroupConfigs
@@ -18,6 +19,7 @@ from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers.anywhere import ProducersAnywhere
 from goqueue.broker.leadership import Leadership
+from goqueue.broker.log_levels import LogLevels
 from goqueue.broker.membership.forgetting import forget_node
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
@@ -44,22 +46,21 @@ from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
-from goqueue.broker.stored_revision import (
-    check_metadata,
-    refuse_folder_of_a_cluster,
-    revision_of,
-)
+from goqueue.broker.settings_at_work import follow_settings
+from goqueue.broker.stored_revision import check_metadata, refuse_folder_of_a_cluster, revision_of
 from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.companions import reconfigured
+from goqueue.broker.topics.draining import Draining
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.move_plans import ReplicaMoves
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.anywhere import TransactionsAnywhere
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
-from goqueue.metadata.store import MetadataStore, Put
+from goqueue.metadata.store import MetadataStore, Put, Read
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import MetadataUnavailable
@@ -156,8 +157,10 @@ class Node:
         self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
+        self.draining = Draining(changes, self._follower, self.led)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.news = News(self.calls)
+        self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,
@@ -169,29 +172,14 @@ class Node:
             self.replication = self.cluster.replicate(self.hosted, clock_ms)
             self.replica_serving.caught_up = self.replication.proposals.caught_up
             self.replica_serving.throttles = self.replication.throttles
-        self.groups = Groups(
-            self,
-            partitions=config.offsets_topic_num_partitions,
-            settings=group_settings(config),
-            max_groups=config.max_groups,
-            max_bytes=config.all_groups_max_bytes,
-        )
+        self.groups = Groups(self, config)
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
-            self,
-            self.groups,
-            producer_ids,
-            self.delays,
-            TransactionPeers(self.peers),
-            partitions=config.transaction_state_log_num_partitions,
-            settings=transaction_settings(config),
-            max_ids=config.max_transactional_ids,
-            id_max_bytes=config.transactional_id_max_bytes,
-            max_partitions=config.max_transaction_partitions,
+            self, self.groups, producer_ids, self.delays, TransactionPeers(self.peers), config
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
-        self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
+        self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)
         self.queues = Queues(self, max_queues=config.max_queues)
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)
@@ -237,6 +225,9 @@ class Node:
         history = FifoHistory(self, self.delays.waiting, self.calls)
         self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
+        self.client_metrics = ClientMetricsConfigs(changes, self._follower)
+        self.log_levels = LogLevels(self.node_id)
+        self.telemetry = Telemetry(self.client_metrics.subscriptions, config, clock_ms)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
@@ -255,6 +246,7 @@ class Node:
         self.members = MembersAnywhere(HostedMembers(self), self.groups, self.calls)
         self.producers = ProducersAnywhere(self)
         self._upkeep: list[asyncio.Task[None]] = []
+        follow_settings(self)
 
     @classmethod
     async def open(
@@ -263,18 +255,21 @@ class Node:
         *,
         clock_ms: Callable[[], int] = system_clock_ms,
         disk: Disk | None = None,
+        store: MetadataStore | None = None,
     ) -> "Node":
-        """Take the data directory, recover what is in it, and host its partitions."""
+        """Take the data directory, recover what is in it, and host its partitions.
+
+        A node with a `store` is one of several that have it in common; the node closes it.
+        """
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
-        store: MetadataStore | None = None
         identity: IdentityFile | None = None
         node: Node | None = None
         try:
-            if config.cluster:
+            if store is not None or config.cluster:
                 from goqueue.broker.cluster import open_cluster
 
-                store, identity = await open_cluster(config, directory, disk)
+                store, identity = await open_cluster(config, directory, disk, store)
             else:
                 refuse_folder_of_a_cluster(directory)
                 store = await LocalStore.open(directory.metadata_path)
@@ -301,6 +296,7 @@ class Node:
 
     async def _start(self) -> None:
         await self._follower.load()
+        self.broker_configs.changed()
         if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
@@ -308,6 +304,7 @@ class Node:
             stored = self._directory.stored_partitions()
             self.hosted.load(self._follower.image)
             self.cluster.begin(stored, self.hosted)
+            self.hosted.remove_moved(stored, self._follower.image)
         if self.replication is not None:
             self.replication.start()
         self._follower.start()
@@ -324,18 +321,18 @@ class Node:
         await self.schemas.start()
         await self.delays.shards.start()
         self.moves.resume()
+        self.draining.start()
         interval_ms = self.config.retention_check_interval_ms
-        retaining = apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms)
-        self._upkeep.append(asyncio.create_task(retaining))
-        reopening = self.hosted.reopen_forever(lambda: self.image)
-        self._upkeep.append(asyncio.create_task(reopening))
-        self._upkeep.append(asyncio.create_task(self.hosted.removal.run_forever()))
+        upkeep: list[Coroutine[None, None, None]] = [
+            apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms),
+            self.hosted.reopen_forever(lambda: self.image),
+            self.hosted.removal.run_forever(),
+            self.groups.match_topics_forever(),
+            self.compactor.run_forever(),
+        ]
         if self.cluster is not None:
-            noting = self.hosted.note_watermarks_forever()
-            self._upkeep.append(asyncio.create_task(noting))
-        self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
-        compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
-        self._upkeep.append(asyncio.create_task(compacting))
+            upkeep.append(self.hosted.note_watermarks_forever())
+        self._upkeep = [asyncio.create_task(each) for each in upkeep]
 
     async def _give_up_starting(self) -> None:
         await self.delays.shards.carry_over.close()
@@ -360,6 +357,10 @@ class Node:
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
 
+    async def stored_metadata(self) -> Read:
+        """Every key, as of the turn of the loop in which this begins (of a node of one)."""
+        return await self._store.get_prefix(keys.ROOT_PREFIX)
+
     async def forget_node(self, node_id: NodeId) -> None:
         """Of one that is down for good."""
         await forget_node(self._store, self._follower, node_id)
@@ -380,6 +381,7 @@ class Node:
             await self.cluster.stop()
         if self.replication is not None:
             await self.replication.close()
+        await self.draining.close()
         await self.moves.close()
         await self.fifo.close()
         await self.delays.shards.close()
@@ -462,6 +464,7 @@ class Node:
             await self.hosted.drop(topic)
         for name in changes.topics_grown:
             await self.hosted.host(image.topics[name])
+        await self.hosted.follow_moves(changes.partitions_changed, image)
         if self.replication is not None:
             await self.replication.prepare(changes, image)
 
@@ -472,8 +475,11 @@ class Node:
             self.delays.topic_deleted(topic.id)
         for topic in reconfigured(changes, image):
             self.hosted.reconfigure(topic)
-        if changes.topics_deleted or changes.topics_grown:
+        self.draining.image_changed(changes)
+        if changes.topics_deleted or changes.topics_grown or changes.topics_split:
             self.groups.topics_changed()
+        if changes.broker_configs_changed:
+            self.broker_configs.changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
         self.calls.image_changed(changes)

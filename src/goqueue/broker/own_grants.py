@@ -29,6 +29,7 @@ class OwnWork(Enum):
     MARKERS = "the ends of transactions, in the partitions that they wrote to"
     RETENTION = "offsets of groups that archive, before whom nothing is deleted"
     LISTS = "what a broker has, for another one that leaves out what its caller may not see"
+    SPLITS = "how far a group is in partitions that others were split off"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
 

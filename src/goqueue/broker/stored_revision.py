@@ -23,7 +23,8 @@ async def check_metadata(store: MetadataStore, directory: DataDirectory) -> None
     revision = (await store.get(keys.ROOT_PREFIX)).revision
     # Metadata that is gone altogether is noticed where its logs are looked at.
     if FIRST_REVISION < revision < expected:
-        where = "etcd" if directory.is_of_a_cluster else str(directory.metadata_path)
+        is_elsewhere = directory.is_of_a_cluster
+        where = "the cluster's metadata store" if is_elsewhere else str(directory.metadata_path)
         raise DataDirectoryError(
             f"{where} ends at revision {revision}, but was at {expected} when "
             "the broker stopped; restore it from a backup of the same time as the logs"

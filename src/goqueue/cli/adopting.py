@@ -1,12 +1,15 @@
 """`goqueue cluster adopt`: a single node becomes the first of a cluster."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goqueue.cli.data import DataDirOption
 from goqueue.cli.options import parse_assignments
+
+if TYPE_CHECKING:
+    from goqueue.model.names import NodeId
 
 ADOPT_EXAMPLE = "goqueue cluster adopt --data-dir data --node-id 1 --cluster etcd://127.0.0.1:2379"
 
@@ -24,6 +27,14 @@ def adopt(
     node_id: Annotated[
         int, typer.Option(help="The number of this broker in the cluster.", show_default=False)
     ],
+    brokers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE,NODE…",
+            help="Brokers that will join, by number: partitions get replicas on them.",
+            show_default="this one alone",
+        ),
+    ] = None,
     data_dir: DataDirOption = Path("data"),
     config: Annotated[
         Path | None, typer.Option(help="TOML file with settings.", show_default=False)
@@ -38,7 +49,8 @@ def adopt(
     """Make the folder of a single node the first node of a cluster.
 
     The broker must be stopped. Its topics, messages, groups and queues stay; each partition has one
-    replica as before.
+    replica as before, or as many of --brokers as default.replication.factor says: these copy it
+    when they are started, with empty folders.
     """
     import asyncio
     import os
@@ -49,9 +61,18 @@ def adopt(
     options = parse_assignments(assignments, "--set")
     options |= {"data.dir": str(data_dir), "node.id": str(node_id), "cluster": address}
     settings = load_broker_config(config_file=config, environment=os.environ, options=options)
-    topics = asyncio.run(adopt_folder(settings))
+    topics = asyncio.run(adopt_folder(settings, _numbers(brokers)))
     typer.echo(
         f"{data_dir} is node {node_id} of a cluster now, with {topics} topics.\n"
         f"Start it with: goqueue serve --data-dir {data_dir} --node-id {node_id} "
         f"--cluster {address}"
     )
+
+
+def _numbers(text: str | None) -> "list[NodeId]":
+    from goqueue.model.names import NodeId
+
+    words = [] if text is None else [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise typer.BadParameter(f"{text!r} is not a list of numbers", param_hint="--brokers")
+    return [NodeId(int(word)) for word in words]

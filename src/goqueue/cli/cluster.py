@@ -1,12 +1,15 @@
 """`goqueue cluster`: its nodes, how it is doing, who leads what."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from goqueue.cli.adopting import ADOPT_EXAMPLE, adopt
+from goqueue.cli.cluster_facts import check_cluster, chosen_partitions, partition_pages
+from goqueue.cli.cluster_moves import drain, move, moves, rebalance
+from goqueue.cli.cluster_settings import SETTINGS_EXAMPLES, cluster_settings
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed
@@ -17,16 +20,14 @@ from goqueue.cli.output import print_document, print_rows, print_table
 
 if TYPE_CHECKING:
     from goqueue.client.cluster import ClusterAdmin
-    from goqueue.client.http_api import HttpApi
 
 Result = TypeVar("Result")
 
 cluster = typer.Typer(
-    help="Look at a cluster's nodes, health and partitions; elect leaders; let a node leave.",
+    help="Look at a cluster's nodes, health and partitions; elect leaders; move replicas between "
+    "nodes; let a node leave.",
     no_args_is_help=True,
 )
-
-_PAGE: Final = 5_000
 
 
 class Problem(StrEnum):
@@ -138,23 +139,11 @@ def partitions(
         "offline": "Down",
         "minIsr": "Min in sync",
     }
-    found = list(_pages(http_api(bootstrap, http), topic, problem))
+    found = list(partition_pages(http_api(bootstrap, http), topic, problem))
     if output is Output.TABLE and not found:
         typer.echo("no such partitions", err=True)
         return
     print_rows(found, output, columns=columns)
-
-
-def _pages(api: "HttpApi", topic: str | None, problem: Problem | None) -> Iterator[dict[str, Any]]:
-    after = None
-    while True:
-        page = api.get(
-            "cluster", "metadata", topic=topic, problem=problem, limit=_PAGE, after=after
-        )
-        yield from page["partitions"]
-        after = page["nextAfter"]
-        if after is None:
-            return
 
 
 @cluster.command(
@@ -191,8 +180,11 @@ def elect(
     if unclean and topic is None:
         raise typer.BadParameter("say of which topic, with --topic", param_hint="--unclean")
     api = http_api(bootstrap, http)
-    _check_cluster(api)
-    wanted = None if topic is None else _chosen(api, topic, partition)
+    check_cluster(api)
+    wanted = None
+    if topic is not None:
+        chosen = chosen_partitions(api, topic, partition)
+        wanted = [(topic, each["partition"]) for each in chosen]
     if unclean:
         question = "What the new leaders do not have is lost. Elect them all the same?"
         confirm(question, yes=yes)
@@ -223,7 +215,7 @@ def leave(
 ) -> None:
     """Forget a node that is stopped and does not come back. Its data stay on its disk."""
     api = http_api(bootstrap, http)
-    state = _check_cluster(api)
+    state = check_cluster(api)
     found = next((each for each in state["nodes"] if each["nodeId"] == node), None)
     if found is None:
         raise CommandFailed(f"there is no node {node}; see `goqueue cluster nodes`")
@@ -236,27 +228,21 @@ def leave(
     typer.echo(f"node {node} is not part of the cluster any more")
 
 
+cluster.command("settings", epilog=examples(*SETTINGS_EXAMPLES))(cluster_settings)
+cluster.command(
+    epilog=examples(
+        "goqueue cluster move orders --to 2,3,4 --wait",
+        "goqueue cluster move orders --partition 3 --to 4,2",
+    )
+)(move)
+cluster.command(
+    epilog=examples("goqueue cluster drain 3 --dry-run", "goqueue cluster drain 3 --wait --yes")
+)(drain)
+cluster.command(
+    epilog=examples("goqueue cluster rebalance --dry-run", "goqueue cluster rebalance --wait -y")
+)(rebalance)
+cluster.add_typer(moves, name="moves")
 cluster.command(epilog=examples(ADOPT_EXAMPLE))(adopt)
-
-
-def _check_cluster(api: "HttpApi") -> dict[str, Any]:
-    state: dict[str, Any] = api.get("cluster", "state")
-    if not state["isCluster"]:
-        raise CommandFailed(
-            "this broker is a node of one: it leads everything, and no other could; a cluster is "
-            "started with `goqueue serve --cluster etcd://…`"
-        )
-    return state
-
-
-def _chosen(api: "HttpApi", topic: str, wanted: list[int] | None) -> list[tuple[str, int]]:
-    known = [each["partition"] for each in _pages(api, topic, None)]
-    if not known:
-        raise CommandFailed(f"there is no topic {topic!r}; see `goqueue topics list`")
-    for number in wanted or ():
-        if number not in known:
-            raise CommandFailed(f"topic {topic!r} has {len(known)} partitions, no {number}")
-    return [(topic, number) for number in wanted or known]
 
 
 def _with_cluster(bootstrap: str, work: Callable[["ClusterAdmin"], Awaitable[Result]]) -> Result:

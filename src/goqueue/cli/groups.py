@@ -27,7 +27,9 @@ def list_groups(
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Only classic, consumer or share groups; can be repeated."),
+        typer.Option(
+            "--type", help="Only classic, consumer, share or streams groups; can be repeated."
+        ),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from goqueue import __version__
+from goqueue.cli.backup import backup
 from goqueue.cli.cluster import cluster
 from goqueue.cli.consume import consume
 from goqueue.cli.data import data
@@ -73,6 +74,7 @@ app.command(
 )(serve)
 app.command(rich_help_panel=_BROKER, epilog=examples("goqueue settings retention"))(settings)
 app.add_typer(data, name="data", rich_help_panel=_BROKER)
+app.add_typer(backup, name="backup", rich_help_panel=_BROKER)
 app.command(
     rich_help_panel=_MESSAGES,
     epilog=examples(

@@ -16,8 +16,9 @@ SETTING_OF_OPTION: Final = {
     "--http-port": "http.port",
     "--node-id": "node.id",
     "--cluster": "cluster",
+    "--workers": "workers",
 }
-NUMBERS: Final = ("--kafka-port", "--http-port", "--node-id")
+NUMBERS: Final = ("--kafka-port", "--http-port", "--node-id", "--workers")
 CONFIG: Final = "--config"
 SET: Final = "--set"
 READY_FILE: Final = "--ready-file"

@@ -34,6 +34,14 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that share the partitions, to use several cores of this machine. "
+            "Their Kafka ports are --kafka-port and those after it; HTTP has one port.",
+            show_default="1",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -67,6 +75,7 @@ def serve(
         "http.port": http_port,
         "node.id": node_id,
         "cluster": cluster,
+        "workers": workers,
     }
     options.update({name: str(value) for name, value in named.items() if value is not None})
 

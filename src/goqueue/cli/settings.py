@@ -20,8 +20,10 @@ def settings(
     """List the settings of a broker, with defaults.
 
     Names with topic. in front are the broker's defaults for its topics; a topic takes the same
-    setting without that prefix.
+    setting without that prefix. Those with canChange (-o json) can be changed while a broker runs,
+    with `goqueue cluster settings`.
     """
+    from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS
     from goqueue.server.setting_sources import all_setting_names, find_setting, variable_name
 
     rows = []
@@ -36,6 +38,7 @@ def settings(
                 "type": setting.type.name.lower(),
                 "default": setting.format(setting.default),
                 "choices": list(setting.choices),
+                "canChange": name in DYNAMIC_BROKER_SETTINGS,
                 "doc": setting.doc,
             }
         )

@@ -1,9 +1,10 @@
-"""`goqueue topics`: list, create, describe, alter, delete."""
+"""`goqueue topics`: list, create, describe, alter, split, delete."""
 
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from goqueue.cli import layouts
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-topics = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True)
+topics = typer.Typer(
+    help="List, create, describe, change, split and delete topics.", no_args_is_help=True
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 NamesArgument = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.")]
@@ -187,7 +190,13 @@ def describe_topic(
 def alter_topic(
     name: NameArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="New total; it can only grow.")
+        int | None,
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            help="New total; a multiple, unless partition.growth of the topic is plain.",
+        ),
     ] = None,
     settings: SettingsOption = None,
     unset: Annotated[
@@ -213,6 +222,9 @@ def alter_topic(
 
     with_admin(bootstrap, alter)
     typer.echo(f"altered topic {name}")
+
+
+layouts.add_to(topics)
 
 
 @topics.command("delete", epilog=examples("goqueue topics delete orders --yes"))

@@ -38,6 +38,7 @@ from goqueue.client.group_facts import (
     MemberFacts,
     PartitionKey,
 )
+from goqueue.client.streams_groups import describe_streams
 from goqueue.model.groups.consumer_protocol import MalformedProtocol, read_assignment
 
 # The state in which the classic protocol reports a group that is not there.
@@ -70,7 +71,7 @@ class GroupAdmin:
         return sorted(found, key=lambda each: each.group)
 
     async def describe(self, group: str) -> GroupFacts | None:
-        """A group of either protocol; None if there is none."""
+        """A group of a protocol with offsets; None if there is none."""
         coordinator = await self._admin.coordinator(group)
         asked = ConsumerGroupDescribeRequest(
             group_ids=(GroupId(group),), include_authorized_operations=False
@@ -99,7 +100,8 @@ class GroupAdmin:
                     for member in consumer.members
                 ),
             )
-        return await self._describe_classic(group)
+        classic = await self._describe_classic(group)
+        return await describe_streams(self._admin, group) if classic is None else classic
 
     async def _describe_classic(self, group: str) -> GroupFacts | None:
         coordinator = await self._admin.coordinator(group)

@@ -55,6 +55,9 @@ class HttpApi:
     def put(self, *path: str, body: object, **query: object) -> Any:
         return self._send("PUT", self._address(path, query), json.dumps(body).encode())
 
+    def patch(self, *path: str, body: object, **query: object) -> Any:
+        return self._send("PATCH", self._address(path, query), json.dumps(body).encode())
+
     def delete(self, *path: str, **query: object) -> Any:
         return self._send("DELETE", self._address(path, query))
 

@@ -16,7 +16,12 @@ from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.fetch_answer import FetchAnswer, read_fetch_answer
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LEADER_ERRORS, LogCluster
-from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, LogRange
+from goqueue.client.log_ranges import (
+    DEFAULT_FETCH_BYTES,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    LogRange,
+)
 from goqueue.model.aborted import AbortedBatches, AbortedTransaction
 from goqueue.model.batch import BatchHeader, Buffer, check_batch
 from goqueue.model.errors import CorruptBatch, OffsetOutOfRange, UnknownTopicId
@@ -55,14 +60,33 @@ def read_range(
     fetch_bytes: int = DEFAULT_FETCH_BYTES,
 ) -> Iterator[FetchedBatches]:
     """Fetch the range; the next fetch is under way while the caller works on this one."""
+    for answer, located in _answers(cluster, wanted, isolation, fetch_bytes):
+        content = answer.records
+        yield FetchedBatches(
+            content=content,
+            batches=_for_reader(content, located, answer, wanted, isolation),
+        )
+
+
+def read_stored(
+    cluster: LogCluster, wanted: LogRange, *, fetch_bytes: int = DEFAULT_FETCH_BYTES
+) -> Iterator[FetchedBatches]:
+    """As `read_range`, with markers and what open and aborted transactions wrote."""
+    for answer, located in _answers(cluster, wanted, READ_UNCOMMITTED, fetch_bytes):
+        within = [batch for batch in located if batch.header.base_offset < wanted.end]
+        yield FetchedBatches(content=answer.records, batches=within)
+
+
+def _answers(
+    cluster: LogCluster, wanted: LogRange, isolation: int, fetch_bytes: int
+) -> Iterator[tuple[FetchAnswer, list[LocatedBatch]]]:
     ask = _Fetches(cluster, wanted, isolation, fetch_bytes)
     offset = wanted.start
     ask.send(offset)
     stalled_since: float | None = None
     while offset < wanted.end:
         answer = ask.receive(offset)
-        content = answer.records
-        located, next_offset = _whole_batches(content, wanted.place)
+        located, next_offset = _whole_batches(answer.records, wanted.place)
         if next_offset is None:
             now = time.monotonic()
             stalled_since = stalled_since or now
@@ -78,10 +102,7 @@ def read_range(
         offset = max(offset, next_offset)
         if offset < wanted.end:
             ask.send(offset)
-        yield FetchedBatches(
-            content=content,
-            batches=_for_reader(content, located, answer, wanted, isolation),
-        )
+        yield answer, located
 
 
 class _Fetches:

@@ -389,11 +389,20 @@ class LocalStore(MetadataStore):
 
 def stored_revision(path: Path) -> int:
     """Blocking: where a store is that nobody has open. Changes nothing; `MetadataCorrupt`."""
+    return _stored(path).revision
+
+
+def stored_entries(path: Path) -> dict[str, bytes]:
+    """Blocking: every key of a store that nobody has open, as `stored_revision`."""
+    return {kv.key: kv.value for kv in _stored(path).get_prefix("")}
+
+
+def _stored(path: Path) -> Keyspace:
     keyspace, groups = _read(Journal(path, Files()))
     for group in groups:
         for record in group:
             keyspace.replay(record)
-    return keyspace.revision
+    return keyspace
 
 
 def _read(journal: Journal) -> tuple[Keyspace, list[list[Record]]]:

@@ -121,11 +121,15 @@ class EventKind(Enum):
 
 
 class Event(NamedTuple):
-    """One change. A deleted key's `kv` has no value, and the deletion's revision."""
+    """One change. A deleted key's `kv` has no value, and the deletion's revision.
+
+    `prev` is what the key was, where a store has it at hand. etcd has not: it would look it up for
+    each key and each broker that watches, which takes ten times as long as the change itself.
+    """
 
     kind: EventKind
     kv: KeyValue
-    prev: KeyValue | None
+    prev: KeyValue | None = None
 
 
 class WatchBatch(NamedTuple):

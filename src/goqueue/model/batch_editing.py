@@ -145,6 +145,14 @@ def stamp_append_time(buffer: bytearray, position: int, header: BatchHeader, now
     _seal(buffer, position, position + header.size_bytes)
 
 
+def covering_all(base_offset: int, next_offset: int, leader_epoch: int) -> Iterator[bytes]:
+    """As `covering`, of a stretch that may be longer than one batch counts."""
+    while base_offset < next_offset:
+        until = min(next_offset, base_offset + OFFSET_DELTA_MAX)
+        yield covering(base_offset, until, leader_epoch)
+        base_offset = until
+
+
 def _sealed(header: BatchHeader, payload: bytes) -> bytes:
     length = HEADER_BYTES - LENGTH_PREFIX_BYTES + len(payload)
     batch = bytearray(HEADER_FIELDS.pack(*header._replace(length=length)) + payload)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from goqueue.model.client_metrics.config import TelemetrySettings
 from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
+from goqueue.model.scaling_config import ScalingSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.tracing.config import TracingSettings
@@ -27,61 +29,44 @@ CLUSTER_DEFAULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings):
+class BrokerConfig(
+    GroupDefaults,
+    TracingSettings,
+    ClusterSettings,
+    ReplicationSettings,
+    TelemetrySettings,
+    ScalingSettings,
+):
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(
-        0,
-        minimum=0,
-        maximum=INT32_MAX,
-        doc="This broker's number, unique in its cluster.",
+        0, minimum=0, maximum=INT32_MAX, doc="This broker's number, unique in its cluster."
     )
-    data_dir: Path = setting(
-        _DATA_FOLDER,
-        doc="Folder of everything that is stored.",
-    )
+    data_dir: Path = setting(_DATA_FOLDER, doc="Folder of everything that is stored.")
     host: str = setting(
-        "127.0.0.1",
-        doc="Address to listen on; the default is reachable from this machine only.",
+        "127.0.0.1", doc="Address to listen on; the default is reachable from this machine only."
     )
     advertised_host: str = setting(
-        "",
-        doc="Address told to Kafka clients; empty means the address listened on.",
+        "", doc="Address told to Kafka clients; empty means the address listened on."
     )
     advertised_kafka_port: int = setting(
-        0,
-        minimum=0,
-        maximum=65535,
-        doc="Port told to Kafka clients; 0 means the port listened on.",
+        0, minimum=0, maximum=65535, doc="Port told to Kafka clients; 0 means the port listened on."
     )
     kafka_port: int = setting(
-        9092,
-        minimum=0,
-        maximum=65535,
-        doc="Port for Kafka clients; 0 picks a free one.",
+        9092, minimum=0, maximum=65535, doc="Port for Kafka clients; 0 picks a free one."
     )
     http_port: int = setting(
-        8080,
-        minimum=0,
-        maximum=65535,
-        doc="Port for HTTP; 0 picks a free one.",
+        8080, minimum=0, maximum=65535, doc="Port for HTTP; 0 picks a free one."
     )
     auto_create_topics_enable: bool = setting(
-        True,
-        doc="Make a topic when a client asks for one that is not there.",
+        True, doc="Make a topic when a client asks for one that is not there."
     )
     num_partitions: int = setting(
-        3,
-        minimum=1,
-        maximum=10_000,
-        doc="Partitions of a topic that is made without a count.",
+        3, minimum=1, maximum=10_000, doc="Partitions of a topic that is made without a count."
     )
     # In a cluster three: one broker may be lost, and another stopped, at a time.
     max_partitions_per_topic: int = setting(
-        10_000,
-        minimum=1,
-        maximum=100_000,
-        doc="The largest partition count a topic may have.",
+        10_000, minimum=1, maximum=100_000, doc="The largest partition count a topic may have."
     )
     # Each costs some kilobytes of memory, and up to three times that once it is read as a queue and
     # messages are delayed on their way to it; a start reads all of them.
@@ -109,10 +94,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         doc="Topics made by being asked for within a minute; others are not there until later.",
     )
     retention_check_interval_ms: int = setting(
-        30_000,
-        minimum=10,
-        maximum=INT32_MAX,
-        doc="How often old segments are looked for.",
+        30_000, minimum=10, maximum=INT32_MAX, doc="How often old segments are looked for."
     )
     log_cleaner_backoff_ms: int = setting(
         15_000,
@@ -253,9 +235,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         doc="How long a group without members keeps its offsets.",
     )
     offsets_retention_check_interval_ms: int = setting(
-        600_000,
-        minimum=1,
-        doc="How often expired offsets are looked for.",
+        600_000, minimum=1, doc="How often expired offsets are looked for."
     )
     # Both are Kafka's limits, so that clients' settings stay valid here.
     group_min_session_timeout_ms: int = setting(
@@ -321,8 +301,8 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         500,
         minimum=100,
         maximum=INT32_MAX,
-        doc="How often members of consumer and share groups send heartbeats while there are "
-        "few of them, so that rebalances are quick; many send them as seldom as set for them.",
+        doc="How often members of consumer, share and streams groups send heartbeats while there "
+        "are few of them, so that rebalances are quick; many send them as seldom as set for them.",
     )
     # Both ways: a group can follow its clients' upgrade and go back when the upgrade goes wrong.
     group_consumer_migration_policy: str = setting(
@@ -333,10 +313,14 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
     # Kafka's. A share group's members all talk to the partitions' leaders, and every one of them
     # may hold records: more than this is better as several groups.
     group_share_max_size: int = setting(
-        200,
+        200, minimum=1, maximum=10_000, doc="Members that a share group may have."
+    )
+    # A thread is a member, and an application of more is better as several.
+    group_streams_max_size: int = setting(
+        1_000,
         minimum=1,
         maximum=10_000,
-        doc="Members that a share group may have.",
+        doc="Members that a streams group may have; each thread of an application is one.",
     )
     group_share_max_share_sessions: int = setting(
         2_000,
@@ -358,9 +342,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
     )
     # A week without a transaction.
     transactional_id_expiration_ms: int = setting(
-        604_800_000,
-        minimum=1,
-        doc="A transactional id unused for this long is forgotten.",
+        604_800_000, minimum=1, doc="A transactional id unused for this long is forgotten."
     )
     # A kilobyte each.
     max_transactional_ids: int = setting(
@@ -371,10 +353,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
     )
     # They are kept in memory and in every snapshot: 50 MB for as many as there may be.
     transactional_id_max_bytes: int = setting(
-        1_024,
-        minimum=64,
-        maximum=32_767,
-        doc="The longest transactional id.",
+        1_024, minimum=64, maximum=32_767, doc="The longest transactional id."
     )
     # Some 200 bytes each. A hundred transactions over 2,000 partitions each.
     max_transaction_partitions: int = setting(
@@ -394,9 +373,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         "are forgotten.",
     )
     producer_id_expiration_ms: int = setting(
-        86_400_000,
-        minimum=1,
-        doc="A partition forgets a producer that sent nothing for this long.",
+        86_400_000, minimum=1, doc="A partition forgets a producer that sent nothing for this long."
     )
     # One per environment, team or linked registry. A subject that is not found in the default
     # context is looked for in all others, at some microseconds each.

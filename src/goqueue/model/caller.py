@@ -35,3 +35,4 @@ class Caller:
     door: Door
     client_id: str = ""
     address: str = ""
+    port: int = 0

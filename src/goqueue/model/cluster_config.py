@@ -23,6 +23,15 @@ class ClusterSettings:
         "with all members of etcd, and /name behind them where clusters share one. "
         "Empty is a node of one.",
     )
+    # More than this many loops on one machine are better as several machines.
+    workers: int = setting(
+        1,
+        minimum=1,
+        maximum=64,
+        doc="Processes that share the partitions, for machines with several cores: each is a "
+        "broker with a Kafka port of its own, kafka.port and those after it. HTTP and SQS have "
+        "one port for all.",
+    )
     cluster_etcd_user: str = setting(
         "",
         doc="User to log in to etcd with; empty where it asks for none.",

@@ -1,4 +1,4 @@
-"""Settings of topics, groups and brokers as callers change and see them."""
+"""Settings of topics, groups, brokers and client metrics as callers change and see them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +31,8 @@ class ConfigSource(Enum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -56,6 +58,8 @@ class ConfigResourceKind(Enum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 

@@ -47,6 +47,12 @@ class InvalidConfig(InvalidRequest):
     code = "invalid_config"
 
 
+class UnknownLogDir(InvalidRequest):
+    """A broker has one directory, and this is another one."""
+
+    code = "unknown_log_dir"
+
+
 class InvalidRecord(InvalidRequest):
     """A record or batch that must not be stored. `record_index` points at it where known.
 
@@ -105,6 +111,12 @@ class UnknownNode(GoQueueError):
     code = "unknown_node"
 
 
+class NoMoveInProgress(GoQueueError):
+    """The partition is not on its way to other brokers."""
+
+    code = "no_move_in_progress"
+
+
 class UnknownTopicId(GoQueueError):
     code = "unknown_topic_id"
     retriable = True
@@ -130,6 +142,12 @@ class UnknownDelayedMessage(GoQueueError):
     """No message of this id waits for the topic: it never did, or it was cancelled."""
 
     code = "unknown_delayed_message"
+
+
+class UnknownBackup(GoQueueError):
+    """This broker holds nothing for a backup of this name: it ended, or never began."""
+
+    code = "unknown_backup"
 
 
 class TooLateToCancel(GoQueueError):
@@ -251,6 +269,13 @@ class NotLeader(GoQueueError):
     def __init__(self, message: str, *, leader_url: str = "") -> None:
         super().__init__(message)
         self.leader_url = leader_url
+
+
+class LayoutChanged(GoQueueError):
+    """The topic has other partitions than its producer may know of. Nothing was stored."""
+
+    code = "layout_changed"
+    retriable = True
 
 
 class NotController(GoQueueError):

@@ -1,8 +1,15 @@
 """What a broker says of itself when it joins a cluster, and what the cluster remembers of it."""
 
+from typing import Final
 from uuid import UUID
 
 import msgspec
+
+# What this release understands. A cluster's level rises when all of its brokers are new enough, and
+# somebody uses what the older ones do not know; from then on these cannot join it.
+FEATURE_LEVEL: Final = 2
+# Partitions that move (`PartitionState.move`): a broker that does not know of it would drop it.
+MOVES_LEVEL: Final = 2
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +22,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     is_kept: bool
     # Whether it takes no new replicas, as its settings at the start have it (KIP-1066).
     is_cordoned: bool = False
+    # What its release understands; the first ones that formed clusters did not say.
+    feature_level: int = 1
 
     @property
     def incarnation(self) -> UUID:

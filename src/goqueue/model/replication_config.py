@@ -17,10 +17,18 @@ RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 # Changed at run time only, while replicas catch up or move.
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+# Of replicas that join by a move, whatever their topics say.
+MOVE_RATE: Final = "replica.move.rate"
+MOVES_PAUSED: Final = "replica.moves.paused"
 UNLIMITED: Final = INT64_MAX
-THROTTLE_SETTINGS: Final = SettingTable(
+_RATES: Final = tuple(
     Setting(name=name, type=SettingType.LONG, default=UNLIMITED, minimum=1, doc=doc)
     for name, doc in (
+        (
+            MOVE_RATE,
+            "Bytes per second that this broker sends to, and as many that it copies for, replicas "
+            "that are moved from broker to broker. Replicas in sync are never held back.",
+        ),
         (
             LEADER_RATE,
             "Bytes per second that followers out of sync get from this broker, of partitions in "
@@ -30,6 +38,17 @@ THROTTLE_SETTINGS: Final = SettingTable(
             FOLLOWER_RATE,
             "Bytes per second that this broker copies while out of sync, of partitions in "
             "follower.replication.throttled.replicas.",
+        ),
+    )
+)
+THROTTLE_SETTINGS: Final = SettingTable(
+    (
+        *_RATES,
+        Setting(
+            name=MOVES_PAUSED,
+            type=SettingType.BOOLEAN,
+            default=False,
+            doc="Replicas that are moved copy nothing, and no move ends; everything else goes on.",
         ),
     )
 )

@@ -122,6 +122,12 @@ class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
         maximum=INT32_MAX,
         doc="In-sync replicas that an append with acks=all needs.",
     )
+    partition_growth: str = setting(
+        "ordered",
+        choices=("ordered", "plain"),
+        doc="How more partitions are added: 'ordered' keeps the order of every key and takes only "
+        "multiples of the count; 'plain' does as Kafka does.",
+    )
     queue_dead_letters: bool = setting(
         DEFAULT_SETTINGS.has_dead_letters,
         doc="Whether messages that failed too often go to {topic}.dlq; else they are dropped.",
@@ -260,6 +266,8 @@ class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
 
 
 TOPIC_SETTINGS: Final = settings_of(TopicConfig)
+# Settings whose values are held against each other.
+CHECKED_TOGETHER: Final = ("max.compaction.lag.ms", "min.compaction.lag.ms")
 
 
 def topic_config(

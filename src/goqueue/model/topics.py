@@ -8,6 +8,7 @@ from uuid import UUID
 from goqueue.model.calls import Unanswered
 from goqueue.model.companions import DELAYED, QUEUE_STATE, is_companion
 from goqueue.model.configs import ConfigEntry
+from goqueue.model.layouts import Split
 from goqueue.model.membership import Registration
 from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName
 from goqueue.model.replication import Member, PartitionState
@@ -106,12 +107,13 @@ def _nodes(members: tuple[Member, ...]) -> tuple[NodeId, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """`config` has the topic's own settings only, as text."""
+    """`config` has the topic's own settings only, as text; `splits` are oldest first."""
 
     name: TopicName
     id: UUID
     partitions: tuple[PartitionView, ...]
     config: Mapping[str, str]
+    splits: tuple[Split, ...] = ()
     # Written by the broker alone. Whoever counts topics asks it of thousands.
     is_internal: bool = field(init=False, compare=False, repr=False)
 

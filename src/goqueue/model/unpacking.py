@@ -92,6 +92,19 @@ def _unpack(
     return payload
 
 
+def unpack_bytes(packed: bytes, codec: int, max_bytes: int) -> memoryview | bytes:
+    """As `unpack`, of bytes that are no batch; `codec` 0 is none."""
+    unpacker = _UNPACKERS.get(codec)
+    if unpacker is None:
+        if codec:
+            raise CorruptBatch(f"compression type {codec} is unknown")
+        return packed
+    try:
+        return unpacker(memoryview(packed), max_bytes, NO_ROOM)
+    except (cramjam.DecompressionError, zlib.error, ValueError) as error:
+        raise CorruptBatch(f"cannot be unpacked: {error}") from error
+
+
 def check_header_counts(payload: Buffer, record_count: int, headers_max: int) -> None:
     """Raise `UnpackedTooLarge` if the records have too many headers to make objects of."""
     view = memoryview(payload)

@@ -1,11 +1,8 @@
 """A broker with its doors, on the event loop that runs it."""
 
 import asyncio
-import errno
 import logging
-import os
 import socket
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from goqueue.broker.node import Node
@@ -14,8 +11,15 @@ from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.doors.web.mounting import Mount
+from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.errors import GoQueueError
+from goqueue.server.addresses import (
+    HTTP_OPTION,
+    KAFKA_OPTION,
+    Addresses,
+    StartFailed,
+    listen_failure,
+)
 from goqueue.server.loop_lag import LoopLagProbe
 from goqueue.service.broker_service import BrokerService
 
@@ -27,30 +31,6 @@ _WILDCARD_HOSTS: Final = ("0.0.0.0", "::", "")
 DOOR_STOP_TIMEOUT_SECONDS: Final = 1.0
 
 
-class StartFailed(GoQueueError):
-    """The broker cannot start; the message says why and what to do next."""
-
-    code = "start_failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where a broker listens."""
-
-    kafka_host: str
-    kafka_port: int
-    http_host: str
-    http_port: int
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{_reachable(self.kafka_host)}:{self.kafka_port}"
-
-    @property
-    def http_url(self) -> str:
-        return f"http://{_reachable(self.http_host)}:{self.http_port}"
-
-
 class _Door(Protocol):
     async def start(self) -> tuple[str, int]: ...
     async def stop(self) -> None: ...
@@ -59,8 +39,11 @@ class _Door(Protocol):
 class BrokerServer:
     """Opens a broker and its doors, and closes them in the opposite order."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, *, store: MetadataStore | None = None) -> None:
+        """`store` makes it one of several workers: they have their metadata and their HTTP port in
+        common."""
         self.config = config
+        self._store = store
         self._broker: Node | None = None
         self._service: BrokerService | None = None
         self._doors: list[tuple[str, _Door]] = []
@@ -73,8 +56,13 @@ class BrokerServer:
         return self._service
 
     async def start(self) -> Addresses:
+        if self._store is None and self.config.workers > 1:
+            raise StartFailed(
+                f"workers: {self.config.workers} processes are started by `goqueue serve` only; "
+                "within a process there is one"
+            )
         try:
-            self._broker = await Node.open(self.config)
+            self._broker = await Node.open(self.config, store=self._store)
         except OSError as error:
             raise StartFailed(
                 f"data directory {self.config.data_dir}: {error.strerror or error}; "
@@ -87,19 +75,25 @@ class BrokerServer:
             raise
 
     async def _open_doors(self, broker: Node) -> Addresses:
-        # HTTP first: its readiness answer turns positive only after `announce`.
         self._service = service = BrokerService(broker)
         mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
-        http_door = HttpDoor(service, self.config, mounts=mounts)
-        http = await self._open("HTTP", "--http-port", http_door)
+        shares_port = self._store is not None
+        http_door = HttpDoor(service, self.config, mounts=mounts, shares_port=shares_port)
+        # HTTP first: its readiness answer turns positive only after `announce`. Where others answer
+        # at the same port, one that is not ready yet must not.
+        http = self.config.host, self.config.http_port
+        if not shares_port:
+            http = await self._open("HTTP", HTTP_OPTION, http_door)
         kafka_door = KafkaDoor(service, self.config)
-        kafka = await self._open("Kafka", "--kafka-port", kafka_door)
+        kafka = await self._open("Kafka", KAFKA_OPTION, kafka_door)
         if broker.cluster is not None:
             broker.cluster.stepped_down = kafka_door.send_away
         self._loop_lag = LoopLagProbe(service.measuring.traffic.loop_lag)
         self._loop_lag.start()
         host, port = self._advertised(*kafka)
         await broker.announce(host, port, http[1])
+        if shares_port:
+            http = await self._open("HTTP", HTTP_OPTION, http_door)
         http_door.load_app_soon()
         return Addresses(
             kafka_host=kafka[0], kafka_port=kafka[1], http_host=http[0], http_port=http[1]
@@ -109,7 +103,8 @@ class BrokerServer:
         try:
             address = await door.start()
         except OSError as error:
-            raise StartFailed(_listen_failure(name, option, self.config, error)) from error
+            port = self.config.http_port if option == HTTP_OPTION else self.config.kafka_port
+            raise listen_failure(name, option, self.config.host, port, error) from error
         self._doors.append((name, door))
         return address
 
@@ -149,22 +144,6 @@ async def _stop_door(name: str, door: _Door) -> None:
         log.exception("%s door failed while stopping", name)
 
 
-def _listen_failure(name: str, option: str, config: BrokerConfig, error: OSError) -> str:
-    port = config.http_port if option == "--http-port" else config.kafka_port
-    where = f"{name} port {port} on {config.host}"
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"{where} is in use by another program; stop that program "
-            f"or choose another port with {option} (0 picks a free one)"
-        )
-    if error.errno == errno.EACCES:
-        return f"{where} needs more rights; choose a port above 1023 with {option}"
-    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"{where}: this machine has no such address; choose another with --host"
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"{where}: {reason}; choose another with --host or {option}"
-
-
 def _own_name() -> str:
     name = socket.gethostname()
     try:
@@ -172,12 +151,3 @@ def _own_name() -> str:
     except OSError:
         return "127.0.0.1"
     return name
-
-
-def _reachable(host: str) -> str:
-    """The address a program on this machine connects to."""
-    if host in ("0.0.0.0", ""):
-        return "127.0.0.1"
-    if host == "::":
-        return "[::1]"
-    return f"[{host}]" if ":" in host else host

@@ -14,9 +14,10 @@ _LEVELS: Final = {
 }
 
 
-def configure_logging(*, level: str, line_format: str) -> None:
+def configure_logging(*, level: str, line_format: str, worker: int | None = None) -> None:
+    """`worker` is named in every line where several write to the same place."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLine() if line_format == "json" else TextLine())
+    handler.setFormatter(JsonLine(worker) if line_format == "json" else TextLine(worker))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Libraries are heard from only when something is wrong; the level is about our own lines.
@@ -26,26 +27,34 @@ def configure_logging(*, level: str, line_format: str) -> None:
     logging.raiseExceptions = False
 
 
-class TextLine(logging.Formatter):
+class _Line(logging.Formatter):
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._worker = worker
+
+
+class TextLine(_Line):
     """`2030-01-31T08:15:00.123Z INFO broker: message`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = (
-            f"{_utc(record.created)} {record.levelname} {_area(record.name)}: {record.getMessage()}"
-        )
+        worker = "" if self._worker is None else f"[worker {self._worker}] "
+        where = f"{record.levelname} {worker}{_area(record.name)}"
+        line = f"{_utc(record.created)} {where}: {record.getMessage()}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
-class JsonLine(logging.Formatter):
+class JsonLine(_Line):
     def format(self, record: logging.LogRecord) -> str:
-        event = {
+        event: dict[str, str | int] = {
             "time": _utc(record.created),
             "level": record.levelname.lower(),
             "area": _area(record.name),
             "message": record.getMessage(),
         }
+        if self._worker is not None:
+            event["worker"] = self._worker
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, ensure_ascii=False)

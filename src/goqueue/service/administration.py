@@ -1,13 +1,15 @@
 """The cluster and its brokers: described, configured, measured."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.node import Node
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
+from goqueue.model.errors import InvalidRequest, NotLeader, UnknownPartition
 from goqueue.model.log import LogDirView
 from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
@@ -112,6 +114,14 @@ class Administration:
         """How much these partitions take on disk; None: all."""
         return await self._node.data_disk.describe(self._access.describable_cluster(caller), names)
 
+    def move_to_log_dir(self, caller: Caller, path: str, topic: str, index: int) -> None:
+        """Nothing to do for a replica that is there already; there is no other directory."""
+        self._node.data_disk.check_path(self._access.alterable_cluster(caller), path)
+        if self.leader(topic, index) is None:
+            raise UnknownPartition(f"there is no partition {index} of topic {topic!r}")
+        if self._node.hosted.get(topic, index) is None:
+            raise NotLeader(f"this broker has no replica of partition {index} of {topic!r}")
+
     def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
         """Those the caller may know of, by name, and why they are offline."""
         return [
@@ -122,6 +132,10 @@ class Administration:
 
     # --- settings -------------------------------------------------------------------------
 
+    def follow_settings(self, listener: Callable[[BrokerConfig], None]) -> None:
+        """Tell a door what holds, now and whenever it was changed."""
+        self._node.broker_configs.follow(listener)
+
     def describe_config(self, caller: Caller, resource: ConfigResource) -> list[ConfigEntry]:
         name = resource.name
         if resource.kind is ConfigResourceKind.TOPIC:
@@ -129,6 +143,11 @@ class Administration:
         if resource.kind is ConfigResourceKind.GROUP:
             group = self._access.inspectable_group(caller, name)
             return self._node.group_configs.describe(group)
+        if resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = self._access.inspectable_cluster(caller)
+            return self._node.client_metrics.describe(cluster, name)
+        if resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            return self._node.log_levels.describe(self._access.inspectable_cluster(caller), name)
         return self._node.broker_configs.describe(self._access.inspectable_cluster(caller), name)
 
     async def alter_config(
@@ -147,6 +166,12 @@ class Administration:
         elif resource.kind is ConfigResourceKind.GROUP:
             group = access.configurable_group(caller, name)
             await node.group_configs.alter(group, changes, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = access.configurable_cluster(caller)
+            await node.client_metrics.alter(cluster, name, changes, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            cluster = access.configurable_cluster(caller)
+            node.log_levels.alter(cluster, name, changes, validate_only=validate_only)
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.alter(cluster, name, changes, validate_only=validate_only)
@@ -167,6 +192,12 @@ class Administration:
         elif resource.kind is ConfigResourceKind.GROUP:
             group = access.configurable_group(caller, name)
             await node.group_configs.replace(group, config, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = access.configurable_cluster(caller)
+            await node.client_metrics.replace(cluster, name, config, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            access.configurable_cluster(caller)
+            raise InvalidRequest("log levels are changed one by one (IncrementalAlterConfigs)")
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.replace(cluster, name, config, validate_only=validate_only)
@@ -179,5 +210,7 @@ class Administration:
         return [
             *(ConfigResource(kind.TOPIC, name) for name in image.topics),
             *(ConfigResource(kind.BROKER, str(node_id)) for node_id in image.brokers),
+            *(ConfigResource(kind.BROKER_LOGGER, str(node_id)) for node_id in image.brokers),
             *(ConfigResource(kind.GROUP, name) for name, own in image.group_configs.items() if own),
+            *(ConfigResource(kind.CLIENT_METRICS, name) for name in image.client_metrics),
         ]

@@ -4,7 +4,9 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
+from goqueue.service.client_metrics import ClientMetricsService
 from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
 from goqueue.service.fifo import FifoService
@@ -16,11 +18,13 @@ from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
+from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
+from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
@@ -42,6 +46,7 @@ class BrokerService:
         self.fifo = FifoService(node, access)
         self.moves = MoveService(node, access)
         self.share_groups = ShareGroupService(node, access)
+        self.streams_groups = StreamsGroupService(node, access)
         self.groups = GroupService(node, access)
         self.members = HostedMemberService(node, access)
         self.transactions = TransactionService(node, access)
@@ -51,7 +56,10 @@ class BrokerService:
         self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
+        self.backups = BackupService(node, access)
+        self.replica_moves = ReplicaMoveService(node, access)
         self.calls = CallService(node, access)
+        self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

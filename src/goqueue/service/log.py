@@ -39,6 +39,7 @@ class LogService:
         self._log = node.log
         self._anywhere = node.log_anywhere
         self._access = access
+        self._draining = node.draining
 
     def produce(
         self,
@@ -51,11 +52,17 @@ class LogService:
         timeout_ms: int,
         transactional_id: str | None = None,
         bumps_epoch: bool = False,
+        connection: Hashable = None,
     ) -> Coroutine[Any, Any, Produced]:
-        """Append a batch, then wait as `acks` asks."""
+        """Append a batch, then wait as `acks` asks. `connection` is that of a client that chose the
+        partition by what it knows of the topic; it is told where that may be out of date."""
         access = self._access
+        writable = access.writable_topic(caller, topic)
+        # Who wants no answer could not be told to send it again.
+        if connection is not None and acks:
+            self._draining.check(topic, connection)
         return self._log.produce(
-            access.writable_topic(caller, topic),
+            writable,
             index,
             records,
             acks=acks,

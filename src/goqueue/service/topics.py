@@ -118,6 +118,14 @@ class TopicService:
         )
         await self._news.spread()
 
+    async def split(self, caller: Caller, name: str, total: int) -> TopicView:
+        """Add partitions, with the order of keys kept; returns the topic as it is then."""
+        right = self._access.alterable_topic(caller, name)
+        view = self._access.describable_topic(caller, name)
+        await self._topics.create_partitions(right, total, is_ordered=True)
+        await self._news.spread()
+        return self._topics.describe(view)
+
     async def alter(
         self,
         caller: Caller,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from goqueue.model.cluster import (
     ClusterState,
@@ -35,7 +36,11 @@ def is_under_min_in_sync(view: PartitionView) -> bool:
 
 
 def is_under_replicated(view: PartitionView) -> bool:
-    return len(view.state.in_sync) < len(view.replicas)
+    """Copies that a move adds do not count: nothing is missing while they are made."""
+    move = view.state.move
+    if move is None:
+        return len(view.state.in_sync) < len(view.replicas)
+    return len(set(view.isr).intersection(move.before)) < len(move.before)
 
 
 def trouble(view: PartitionView) -> Trouble | None:
@@ -125,16 +130,11 @@ def health(state: ClusterState, *, replaying: int = 0) -> tuple[Health, list[str
 
 
 def _nodes(image: MetadataImage) -> list[NodeFacts]:
-    leaders: Counter[NodeId] = Counter()
-    preferred: Counter[NodeId] = Counter()
-    replicas: Counter[NodeId] = Counter()
-    in_sync: Counter[NodeId] = Counter()
-    for topic in image.topics.values():
-        for view in topic.partitions:
-            leaders[view.leader] += 1
-            replicas.update(view.replicas)
-            preferred.update(view.replicas[:1])
-            in_sync.update(member.node for member in view.state.in_sync)
+    states = [view.state for topic in image.topics.values() for view in topic.partitions]
+    leaders = Counter([state.leader for state in states])
+    preferred = Counter([state.replicas[0] for state in states if state.replicas])
+    replicas = Counter(chain.from_iterable(state.replicas for state in states))
+    in_sync = Counter([member.node for state in states for member in state.in_sync])
     admitted, suspects, closed = image.admitted(), image.suspects(), cordoned(image)
     return [
         NodeFacts(

@@ -5,11 +5,12 @@
     /controller                      node id of the controller
     /nodes/<node id>                 what is remembered of a node, also while it is down
     /brokers/<node id>               how to reach a broker; in a cluster, under its lease
-    /topics/<topic>                  id, number of partitions, own settings
+    /topics/<topic>                  id, number of partitions, own settings, how it was split
     /partitions/<topic>/<index>      `PartitionState`: leader, epoch, replicas, who is in sync
     /topic-writers/<topic>           who stores a topic's partitions, where that takes steps
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
+    /configs/client-metrics/<name>   a subscription to clients' metrics
     /producer-ids/next               the first producer id that no broker has taken yet
     /log-ends/<topic>/<index>/<node> how far a log in doubt goes, under the lease of its broker
     /suspicions/<node>/<epoch>/<by>  who found a broker's process gone, under the witness's lease
@@ -27,6 +28,7 @@ from uuid import UUID
 import msgspec
 
 from goqueue.model.errors import MetadataCorrupt
+from goqueue.model.layouts import Split
 from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
 from goqueue.model.replication import Member, PartitionState
@@ -46,6 +48,7 @@ DOORS_PREFIX: Final = "/doors/"
 LOG_ENDS_PREFIX: Final = "/log-ends/"
 SUSPICIONS_PREFIX: Final = "/suspicions/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
+CLIENT_METRICS_PREFIX: Final = "/configs/client-metrics/"
 _ALL_BROKERS: Final = "default"
 
 
@@ -53,6 +56,9 @@ _ALL_BROKERS: Final = "default"
 NO_BROKER_EPOCH: Final = 0
 # Kafka's: a broker that restarts throws away less than this, and asks seldom.
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+
+# A start decodes one for each partition of the cluster.
+_PARTITION_STATE: Final = msgspec.json.Decoder(PartitionState)
 
 T = TypeVar("T")
 
@@ -62,10 +68,13 @@ class Entry(NamedTuple):
     value: bytes
 
 
-class TopicValue(msgspec.Struct, frozen=True, kw_only=True):
+class TopicValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`splits` is left out where there were none, as releases before them wrote it."""
+
     id: UUID
     partitions: int
     config: Mapping[str, str] = {}
+    splits: tuple[Split, ...] = ()
 
 
 class _PartitionOfOneNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,13 +201,21 @@ def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> En
     return Entry(broker_config_key(node_id), msgspec.json.encode(config))
 
 
+def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
+    return Entry(group_config_key(group), msgspec.json.encode(config))
+
+
+def client_metrics_entry(name: str, config: Mapping[str, str]) -> Entry:
+    return Entry(f"{CLIENT_METRICS_PREFIX}{name}", msgspec.json.encode(config))
+
+
 def log_end_entry(topic: str, index: int, value: LogEndValue) -> Entry:
     key = f"{log_ends_prefix(topic, index)}{value.node}"
     return Entry(key, msgspec.json.encode(value))
 
 
-def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
-    return Entry(group_config_key(group), msgspec.json.encode(config))
+def with_splits(value: TopicValue, splits: tuple[Split, ...]) -> TopicValue:
+    return msgspec.structs.replace(value, splits=splits)
 
 
 def new_partition_entries(
@@ -252,6 +269,10 @@ class GroupConfigKey(NamedTuple):
     group: str
 
 
+class ClientMetricsKey(NamedTuple):
+    name: str
+
+
 class SuspicionKey(NamedTuple):
     """A broker under one of its registrations, and who found its process gone."""
 
@@ -273,6 +294,7 @@ MetadataKey = (
     | PartitionKey
     | BrokerConfigKey
     | GroupConfigKey
+    | ClientMetricsKey
     | SuspicionKey
     | DoorKey
 )
@@ -306,6 +328,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
     (GROUP_CONFIGS_PREFIX, GroupConfigKey),
+    (CLIENT_METRICS_PREFIX, ClientMetricsKey),
     (SUSPICIONS_PREFIX, _suspicion_key_of),
     (DOORS_PREFIX, _door_key_of),
 )
@@ -331,6 +354,11 @@ def decode_value(key: str, value: bytes, value_type: type[T]) -> T:
         raise _bad_value(key, error) from error
 
 
+def decode_texts(key: str, value: bytes | None) -> dict[str, str]:
+    """Settings; none where there is no key."""
+    return {} if value is None else decode_value(key, value, dict[str, str])
+
+
 def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:
     return MetadataCorrupt(f"metadata key {key!r} has a bad value: {error}")
 
@@ -338,7 +366,7 @@ def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:
 def decode_partition(key: str, value: bytes) -> PartitionState:
     """A partition as it is stored today, or as a node of one stored it earlier."""
     try:
-        return msgspec.json.decode(value, type=PartitionState)
+        return _PARTITION_STATE.decode(value)
     except msgspec.MsgspecError as error:
         try:
             earlier = msgspec.json.decode(value, type=_PartitionOfOneNode)

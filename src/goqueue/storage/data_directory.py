@@ -4,8 +4,10 @@ broker.lock      locked by the running broker
 format.json      version of this layout, cluster id
 node.json        in a cluster: which node this folder is, and what it knows of its past
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
+restore-unfinished.json  a backup is being restored, or that was cut short; without format.json
 metadata/        the metadata store's
-logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones, marked
+logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones
+                 and of copies that moved to other brokers, marked
 strays/          folders of `logs` that the metadata does not know
 """
 
@@ -25,12 +27,16 @@ from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
+from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.partition_files import (
+    EPOCHS_FILE,
     IDENTITY_FILE,
     PartitionIdentity,
     is_marked_deleted,
+    is_to_be_removed,
     mark_deleted,
+    mark_moved,
 )
 
 logger = logging.getLogger(__name__)
@@ -48,8 +54,14 @@ CLEAN_FILE: Final = "clean-shutdown"
 METADATA_FOLDER: Final = "metadata"
 LOGS_FOLDER: Final = "logs"
 STRAYS_FOLDER: Final = "strays"
+# There from the first to the last step of restoring a backup; `format.json` comes at its end.
+RESTORING_FILE: Final = "restore-unfinished.json"
+# Says that the data directories of several workers are in it (`server/workers/folder.py`).
+WORKERS_FILE: Final = "workers.json"
 # What an interrupted first start, or making the folder a mount point, can leave.
-_HARMLESS: Final = frozenset({LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
+HARMLESS: Final = frozenset(
+    {LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, WORKERS_FILE + TEMPORARY_SUFFIX, "lost+found"}
+)
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -117,7 +129,7 @@ class DataDirectory:
 
     @classmethod
     def _open_locked(cls, path: Path, disk: Disk, lock: OpenFile) -> Self:
-        cluster_id = _check_format(disk, path)
+        cluster_id = check_format(disk, path)
         last_stop = _take_last_stop(disk, path)
         directory = cls(path, disk, lock, cluster_id=cluster_id, last_stop=last_stop)
         disk.mkdir(directory.metadata_path)
@@ -176,19 +188,38 @@ class DataDirectory:
 
     def deleted_partitions(self) -> list[Path]:
         """Folders that were marked, and are still there."""
-        names = sorted(filter(is_marked_deleted, self._disk.listdir(self.logs_path)))
+        names = sorted(filter(is_to_be_removed, self._disk.listdir(self.logs_path)))
         return [self.logs_path / name for name in names]
 
     def mark_deleted(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
         """Where the folder is now, if there is one and it is this topic's by its own word."""
+        path = self._path_of(tp, topic_id)
+        return None if path is None else mark_deleted(self._disk, path, tp, topic_id)
+
+    def mark_moved(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
+        """The same of a copy whose topic stays."""
+        path = self._path_of(tp, topic_id)
+        return None if path is None else mark_moved(self._disk, path, tp, topic_id)
+
+    def _path_of(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
         found = self._partition_at(self.partition_path(tp))
-        if found is None or (found.tp, found.topic_id) != (tp, topic_id):
+        return None if found is None or found[:2] != (tp, topic_id) else found.path
+
+    def newest_epoch(self, folder: PartitionFolder) -> int | None:
+        """Of the leaders that wrote the log in it; None where nothing says so."""
+        try:
+            epochs = LeaderEpochs.load(self._disk, folder.path / EPOCHS_FILE)
+        except (OSError, DamagedFile):
             return None
-        return mark_deleted(self._disk, found.path, tp, topic_id)
+        return None if epochs is None else epochs.latest
 
     def topics_being_deleted(self) -> set[UUID]:
-        """Topics of which there are marked folders."""
-        return {UUID(path.name.partition("-")[0]) for path in self.deleted_partitions()}
+        """Topics of which folders were marked because they were deleted."""
+        return {
+            UUID(path.name.partition("-")[0])
+            for path in self.deleted_partitions()
+            if is_marked_deleted(path.name)
+        }
 
     def sync_logs(self) -> None:
         """Renamed folders stay so."""
@@ -196,7 +227,7 @@ class DataDirectory:
 
     def _partitions_in(self, folder: Path) -> list[PartitionFolder]:
         names = sorted(self._disk.listdir(folder))
-        found = (self._partition_at(folder / name) for name in names if not is_marked_deleted(name))
+        found = (self._partition_at(folder / name) for name in names if not is_to_be_removed(name))
         return [partition for partition in found if partition is not None]
 
     def _partition_at(self, path: Path) -> PartitionFolder | None:
@@ -262,11 +293,15 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
         lock.lock()
     except BlockingIOError:
         lock.close()
-        raise DataDirectoryError(
-            f"data directory {path} is in use by another broker; "
-            "stop that one or give this one its own data directory"
-        ) from None
+        raise in_use(path) from None
     return lock
+
+
+def in_use(path: Path) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"data directory {path} is in use by another broker; "
+        "stop that one or give this one its own data directory"
+    )
 
 
 def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
@@ -283,7 +318,28 @@ def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
     return last_stop
 
 
-def _check_format(disk: Disk, path: Path) -> str:
+def refuse_strangers(disk: Disk, path: Path) -> None:
+    """A folder that no broker made yet must be empty."""
+    names = set(disk.listdir(path))
+    if WORKERS_FILE in names:
+        raise DataDirectoryError(
+            f"data directory {path} is that of several workers: start it with `goqueue serve "
+            f"--workers`; each worker has a data directory in it, such as {path / 'worker-0'}"
+        )
+    if RESTORING_FILE in names:
+        raise DataDirectoryError(
+            f"data directory {path} holds a part of a backup: restoring it was cut short; run "
+            "`goqueue backup restore` again"
+        )
+    strangers = sorted(names - HARMLESS)
+    if strangers:
+        raise DataDirectoryError(
+            f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "
+            "give an empty folder or one that a broker made"
+        )
+
+
+def check_format(disk: Disk, path: Path) -> str:
     """Return the cluster id of a folder in our format; put both into an empty folder."""
     found = load(disk, path / FORMAT_FILE, _Version)
     if found is not None:
@@ -296,12 +352,7 @@ def _check_format(disk: Disk, path: Path) -> str:
         stored = load(disk, path / FORMAT_FILE, FolderFormat)
         assert stored is not None
         return stored.cluster_id
-    strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
-    if strangers:
-        raise DataDirectoryError(
-            f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "
-            "give an empty folder or one that a broker made"
-        )
+    refuse_strangers(disk, path)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     save(disk, path / FORMAT_FILE, FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id))
     return cluster_id

@@ -1,7 +1,7 @@
 """The log of one partition: append, read by offset or time, flush, retain, truncate."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 from uuid import UUID
@@ -16,7 +16,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.log_extent import LogExtent
 from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.opening import open_partition
-from goqueue.storage.partition_files import mark_deleted
+from goqueue.storage.partition_files import mark_deleted, mark_moved
 from goqueue.storage.reading import LogRead, read_one_batch
 from goqueue.storage.record_counts import CountedRecords
 from goqueue.storage.rolling import is_full, is_old
@@ -320,9 +320,16 @@ class PartitionLog(LogExtent):
 
     def mark_deleted(self) -> Path:
         """End the log, and mark its folder as one to be removed; returns its new name."""
-        self._health.end("the log was deleted")
+        return self._end(mark_deleted, "the log was deleted")
+
+    def mark_moved(self) -> Path:
+        """The same of one whose topic stays: other brokers have it."""
+        return self._end(mark_moved, "the log went to another broker")
+
+    def _end(self, mark: Callable[[Disk, Path, TopicPartition, UUID], Path], reason: str) -> Path:
+        self._health.end(reason)
         self._segments.release()
         try:
-            return mark_deleted(self.disk, self.path, self.name, self.topic_id)
+            return mark(self.disk, self.path, self.name, self.topic_id)
         except OSError as error:
             raise PartitionOffline(f"{self.name}: deletion failed: {error}") from error

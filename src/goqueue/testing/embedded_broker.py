@@ -16,7 +16,8 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.errors import GoQueueError
 from goqueue.model.topics import NewTopic
-from goqueue.server.broker_server import Addresses, BrokerServer
+from goqueue.server.addresses import Addresses
+from goqueue.server.broker_server import BrokerServer
 from goqueue.server.setting_sources import load_broker_config, settings_from_keywords
 
 # Whoever runs a broker within their own process may do everything with it.

@@ -19,8 +19,14 @@ class NoFreePort(GoQueueError):
 
 
 def free_port() -> int:
-    for port in random.SystemRandom().sample(_PORTS, _ATTEMPTS):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of so many, one after the other."""
+    for first in random.SystemRandom().sample(_PORTS, _ATTEMPTS):
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
     raise NoFreePort(f"{_ATTEMPTS} random ports from {_PORTS.start} on are all in use")

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from goqueue.model.errors import GoQueueError
 from goqueue.testing.lifetime import Lifetime
-from goqueue.testing.ports import free_port
+from goqueue.testing.ports import free_port, free_ports
 
 # Far more than a start takes, also on a machine with other things to do.
 START_TIMEOUT_SECONDS: Final = 120.0
@@ -38,16 +38,19 @@ class ServerProcess(Lifetime):
         open_files_max: int | None = None,
         kafka_port: int | None = None,
         http_port: int | None = None,
+        workers: int = 1,
     ) -> None:
         """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`.
 
-        `open_files_max` is how many descriptors the process may have.
+        `open_files_max` is how many descriptors the process may have. With several `workers` it has
+        as many processes below it, and as many Kafka ports one after the other.
         """
         self.data_dir = Path(data_dir)
         self._options = options
         self._environment = environment
         self._open_files_max = open_files_max
-        self._kafka_port = kafka_port or free_port()
+        self._workers = workers
+        self._kafka_port = kafka_port or free_ports(workers)
         self._http_port = http_port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -86,6 +89,8 @@ class ServerProcess(Lifetime):
         ready_file.unlink(missing_ok=True)
         command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self.data_dir)]
         command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
+        if self._workers > 1:
+            command += ["--workers", str(self._workers)]
         command += ["--ready-file", str(ready_file), *self._options]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -122,7 +127,8 @@ class ServerProcess(Lifetime):
 
     def close(self) -> None:
         if self.is_running:
-            self.sigkill()
+            # Workers outlive one that is killed for a moment.
+            self._end_with(signal.SIGKILL if self._workers == 1 else signal.SIGTERM)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

@@ -47,7 +47,8 @@ BROKER_OPTIONS: Final = ("--set", "log.level=info")
 
 
 class Rounds:
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, cluster: GoQueueCluster | None = None) -> None:
+        """`cluster`: another one than three brokers whose connections can be cut."""
         self.history = History()
         self.gaps_s: dict[str, list[float]] = defaultdict(list)
         self.faults = 0
@@ -57,7 +58,7 @@ class Rounds:
         self._chance = random.Random(seed)
         self._seed = seed
         self._clients: list[Client] = []
-        self.cluster = GoQueueCluster(
+        self.cluster = cluster or GoQueueCluster(
             *BROKER_OPTIONS, folder=folder, cuts=True, server_type=FullDiskServer
         )
 

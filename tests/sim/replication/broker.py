@@ -64,6 +64,11 @@ class Replica:
     def go_offline(self) -> None:
         self.is_offline = True
 
+    def remove(self) -> None:
+        """It went to other brokers."""
+        self.log.remove()
+        self.shown = self.acted = self.watermark = 0
+
     @property
     def safe_end(self) -> int:
         """Up to where a leader may do what cannot be undone, as sending delayed messages."""
@@ -158,6 +163,11 @@ class Broker:
         if revision <= replica.revision:
             return
         replica.revision = revision
+        if self.node not in state.replicas:
+            self._step_down(replica)
+            replica.leader_epoch = max(replica.leader_epoch, state.leader_epoch)
+            replica.remove()
+            return
         if replica.leading is not None:
             if replica.leading.observe(state, revision):
                 self._show(replica)

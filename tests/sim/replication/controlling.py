@@ -7,6 +7,7 @@ from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.replication import Member
 from goqueue.state.controller.balancing import misplaced
 from goqueue.state.controller.elections import LogEnd
+from goqueue.state.controller.moving import moves_going_on
 from goqueue.state.controller.planning import (
     Action,
     Admit,
@@ -43,7 +44,8 @@ class Controlling:
             return
         if self._planned_at != broker.seen:
             self._planned_at = broker.seen or 0
-            self._actions = plan(self._view())
+            view = self._view()
+            self._actions = [*plan(view), *moves_going_on(view, {})]
         elif broker.world.now_ms % 4:
             return
         mine = Compare.unchanged(CONTROLLER, held.mod_revision)

@@ -62,6 +62,10 @@ class SimLog:
         if self.snapshot is not None and self.snapshot[0] >= end:
             self.snapshot = None
 
+    def remove(self) -> None:
+        """The copy is not needed here any more."""
+        self.__init__()  # type: ignore[misc]
+
     def recover(self) -> None:
         """A process starts. What a failed disk did not keep is not there any more."""
         if self.kept is not None:

@@ -5,6 +5,7 @@ from random import Random
 
 from goqueue.model.names import NodeId
 from tests.sim.replication.faults import FAULTS, Fault, kill
+from tests.sim.replication.moving import MOVES
 from tests.sim.replication.plots import PLOTS
 
 
@@ -27,10 +28,14 @@ class Mood:
     is_new: bool
 
 
-def mood(chance: Random, nodes: tuple[NodeId, ...]) -> Mood:
+def mood(chance: Random, nodes: tuple[NodeId, ...], *, with_moves: bool = False) -> Mood:
+    """`with_moves`: there are brokers to spare, and somebody moves partitions. Plots are for
+    brokers that all have replicas."""
     variety = chance.choice((0.15, 0.3, 0.5))
     faults = [fault for fault in FAULTS if chance.random() < variety]
-    faults += [plot for plot in PLOTS if chance.random() < 0.2]
+    faults += [plot for plot in PLOTS if chance.random() < 0.2 and not with_moves]
+    if with_moves:
+        faults += [*MOVES, *MOVES, *MOVES]
     slow = chance.choice((*nodes, None, None))
     return Mood(
         fault_rate=chance.choice((0.03, 0.06, 0.12)),

@@ -26,6 +26,7 @@ from tests.sim.replication.keys import (
 from tests.sim.replication.mood import mood
 from tests.sim.replication.store import Answer, SimStore
 
+REPLICAS = 3
 # Few, so that many things happen while a follower catches up.
 FETCH_MAX = 3
 # More than ever wait in a healthy cluster; beyond it the oldest is lost, as in a full buffer.
@@ -44,6 +45,8 @@ class Shape:
     steps: int = 110
     partitions: int = 1
     peace_rounds: int = 60
+    # Brokers that have no replicas at first. With some of them, partitions are moved.
+    spares: int = 0
 
 
 class World:
@@ -53,7 +56,7 @@ class World:
         self.shape = shape = shape or Shape()
         self.now_ms = 0
         self.store = SimStore()
-        self.nodes = tuple(NodeId(i) for i in range(3))
+        self.nodes = tuple(NodeId(i) for i in range(REPLICAS + shape.spares))
         self.checkers = [self.new_checker() for _ in range(shape.partitions)]
         self.disks = {node: self.new_disk() for node in self.nodes}
         self.old_disks: dict[NodeId, Disk] = {}
@@ -64,7 +67,7 @@ class World:
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self.fetch_max = FETCH_MAX
         self._last_value = 0
-        self._mood = mood(self.chance, self.nodes)
+        self._mood = mood(self.chance, self.nodes, with_moves=shape.spares > 0)
         self.lag_max_ms = self._mood.lag_max_ms
         self.brokers = {node: Broker(self, node) for node in self.nodes}
         self._begin()
@@ -124,17 +127,18 @@ class World:
         members: list[Member] = []
         if not self._mood.is_new:
             members = [self._register(broker, values) for broker in self.brokers.values()]
-            first = self.brokers[self.nodes[0]]
-            assert first.lease is not None
-            values[CONTROLLER] = (first.incarnation, first.lease)
+            controller = self.brokers[self.nodes[0]]
+            assert controller.lease is not None
+            values[CONTROLLER] = (controller.incarnation, controller.lease)
         for index in range(self.shape.partitions):
+            first = self.chance.sample(self.nodes, REPLICAS) if self.shape.spares else self.nodes
             state = PartitionState(
-                leader=self.one_of(self.nodes) if members else NO_LEADER,
+                leader=self.one_of(first) if members else NO_LEADER,
                 leader_epoch=1,
-                replicas=tuple(self.chance.sample(self.nodes, len(self.nodes))),
-                in_sync=tuple(members),
+                replicas=tuple(self.chance.sample(first, REPLICAS)),
+                in_sync=tuple(member for member in members if member.node in first),
                 # As after the loss of everything: the brokers find out themselves who leads.
-                doubtful=() if members else self.nodes,
+                doubtful=() if members else tuple(first),
                 min_in_sync=2,
                 is_flushed=self.random() < 0.3,
             )
@@ -142,7 +146,7 @@ class World:
         self.store.begin_with(values)
         for _ in range(16):
             self.round()
-            if all(len(self.state(i).in_sync) == 3 for i in range(self.shape.partitions)):
+            if all(len(self.state(i).in_sync) == REPLICAS for i in range(self.shape.partitions)):
                 return
         raise Violation(f"the cluster does not come up: {self.state()}")
 
@@ -379,9 +383,9 @@ class World:
 
     def _is_settled(self, index: int) -> bool:
         state = self.state(index)
-        if len(state.in_sync) < len(self.nodes) or not state.has_leader:
+        if len(state.in_sync) < len(state.replicas) or not state.has_leader or state.move:
             return False
-        logs = [self.disks[node].logs[index] for node in self.nodes]
+        logs = [self.disks[node].logs[index] for node in state.replicas]
         leader = self.brokers[state.leader].replicas[index]
         if leader.leading is None or any(log.end != logs[0].end for log in logs):
             return False

@@ -177,7 +177,7 @@ async def test_a_large_topic_is_stored_in_steps_that_etcd_takes(tmp_path: Path) 
             TWO: 167,
             THREE: 166,
         }
-        await cluster.topics.create_partitions(AlterableTopic("orders"), 900)
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 900, is_ordered=False)
         assert cluster.store.largest <= 128
         assert Counter(s.leader for s in cluster.states("orders")) == dict.fromkeys((1, 2, 3), 300)
         assert "/topic-writers/orders" not in await cluster.left("orders")
@@ -361,7 +361,9 @@ async def test_assignments_of_the_client(tmp_path: Path) -> None:
         given = NewTopic(name="orders", assignments={0: [3, 1], 1: [2, 3]})
         await cluster.topics.create(ORDERS, given)
         assert [s.replicas for s in cluster.states("orders")] == [(3, 1), (2, 3)]
-        await cluster.topics.create_partitions(AlterableTopic("orders"), 3, assignments=[[1, 2]])
+        await cluster.topics.create_partitions(
+            AlterableTopic("orders"), 3, assignments=[[1, 2]], is_ordered=False
+        )
         assert cluster.states("orders")[2].leader == ONE
         await cluster.die(TWO)
         for assignments, said in (
@@ -382,7 +384,7 @@ async def test_each_broker_has_room_for_so_many_partitions(tmp_path: Path) -> No
     async with opened(tmp_path, ONE, TWO, THREE, max__partitions__per__broker="10") as cluster:
         await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=6))
         with pytest.raises(PolicyViolation, match=r"max\.partitions\.per\.broker \(10\)"):
-            await cluster.topics.create_partitions(AlterableTopic("orders"), 11)
+            await cluster.topics.create_partitions(AlterableTopic("orders"), 12)
         new = NewTopic(name="thin", partitions=12, replication_factor=1)
         await cluster.topics.create(CreatableTopic("thin"), new)
 
@@ -459,7 +461,7 @@ async def test_companions_commit_as_the_topic_that_they_belong_to(tmp_path: Path
         name = ConfigurableTopic("orders")
         await cluster.topics.alter_config(name, [changed("min.insync.replicas", "3")])
         assert said(cluster, "orders", *companions) == {(3, True)}
-        await cluster.topics.create_partitions(AlterableTopic("orders"), 140)
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 140, is_ordered=False)
         await with_companions(cluster, 140)
         assert said(cluster, "orders", *companions) == {(3, True)}
         await cluster.topics.replace_config(name, {})
@@ -485,8 +487,8 @@ async def test_a_companion_that_is_made_while_its_topic_changes(
         await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=2, config=COMMITS))
         if is_grown:
             await with_companions(cluster, 2)
-            await cluster.topics.create_partitions(AlterableTopic("orders"), 3)
-        partitions = 3 if is_grown else 2
+            await cluster.topics.create_partitions(AlterableTopic("orders"), 4)
+        partitions = 4 if is_grown else 2
 
         async def make() -> None:
             with contextlib.suppress(Conflict):

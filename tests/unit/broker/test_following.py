@@ -8,7 +8,7 @@ from typing import Self
 import pytest
 
 from goqueue.broker.topics import following
-from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.following import MetadataFollower, reconciling_pause_s
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Delete, Op, Put, Read, Watch, WatchBatch
 from goqueue.model.errors import CompactedRevision, MetadataUnavailable, ShuttingDown
@@ -277,3 +277,8 @@ async def test_who_waits_is_told_that_the_store_was_closed(
     with pytest.raises(ShuttingDown):
         await waiting
     await follower.stop()
+
+
+@pytest.mark.parametrize(("key_count", "pause_s"), [(0, 60), (10_000, 60), (1_000_000, 1_000)])
+def test_what_is_much_is_read_again_less_often(key_count: int, pause_s: float) -> None:
+    assert reconciling_pause_s(60, key_count) == pause_s

@@ -52,12 +52,12 @@ async def test_topics_that_are_asked_for_are_made_up_to_the_limit(open_broker: O
 async def test_a_broker_has_so_many_partitions(open_broker: OpenBroker) -> None:
     async with open_broker(max__partitions__per__broker="5") as broker:
         topics = BrokerService(broker).topics
-        await topics.create(ANYONE, NewTopic(name="a", partitions=4))
+        await topics.create(ANYONE, NewTopic(name="a", partitions=2))
         with pytest.raises(PolicyViolation, match=r"max\.partitions\.per\.broker \(5\)"):
-            await topics.create(ANYONE, NewTopic(name="b", partitions=2))
+            await topics.create(ANYONE, NewTopic(name="b", partitions=4))
         with pytest.raises(PolicyViolation, match=r"max\.partitions\.per\.broker"):
             await topics.create_partitions(ANYONE, "a", 6)
-        await topics.create_partitions(ANYONE, "a", 5)
+        await topics.create_partitions(ANYONE, "a", 4)
         # The broker's own topics are not held up.
         await broker.groups.state.shard_for("g")
 

@@ -99,7 +99,9 @@ def every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 EVERY_COMMAND = list(every_command(get_command(app)))
 # They run no client: of a broker, of a folder, of Spark, whose definition has the address.
-WITHOUT_ADDRESS = {"serve", "data", "pipeline", "settings", "cluster adopt"}
+WITHOUT_ADDRESS = {"serve", "data", "pipeline", "settings", "cluster adopt"} | {
+    f"backup {name}" for name in ("list", "verify", "restore", "prune")
+}
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,11 @@ OPERATIONS: dict[str, tuple[Ask, tuple[Grant, ...], type[AccessDenied]]] = {
         (topic("mine", Verb.ALTER),),
         TopicAccessDenied,
     ),
+    "split": (
+        lambda service: service.topics.split(ANYONE, "mine", 2),
+        (topic("mine", Verb.ALTER), topic("mine", Verb.DESCRIBE)),
+        TopicAccessDenied,
+    ),
     "alter": (
         lambda service: service.topics.alter(ANYONE, "mine", partitions=3, changes=OF_TOPIC),
         (

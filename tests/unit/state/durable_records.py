@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.coordinator import GroupMachine
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import ClassicGroupKey, OffsetKey, PendingOffsetKey, record
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.machine import StateRecord
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.records import (
@@ -34,6 +36,8 @@ def of_groups(machine: GroupMachine) -> Iterator[StateRecord]:
                 yield record(ClassicGroupKey(group.group_id), group.durable)
         elif isinstance(group, ConsumerGroup):
             yield from group.records()
+        elif isinstance(group, StreamsGroup):
+            yield from _of_streams_group(group)
         else:
             assert isinstance(group, ShareGroup)
             yield from _of_share_group(group)
@@ -44,6 +48,18 @@ def _of_share_group(group: ShareGroup) -> Iterator[StateRecord]:
     yield group.group_record(group.epoch, group.topics_digest, group.assignment_epoch)
     for member in group.members.values():
         yield group.member_record(member.member_id, member.said)
+    for member_id, target in group.targets.items():
+        yield group.target_record(member_id, target)
+
+
+def _of_streams_group(group: StreamsGroup) -> Iterator[StateRecord]:
+    yield group.facts_record(group.facts)
+    if group.topology is not None:
+        yield group.topology_record(group.topology.topology)
+    for member in group.members.values():
+        yield group.said_record(member)
+        if member.current != CurrentAssignment():
+            yield group.current_record(member)
     for member_id, target in group.targets.items():
         yield group.target_record(member_id, target)
 

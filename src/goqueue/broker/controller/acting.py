@@ -89,9 +89,10 @@ class Acting:
         return stale
 
 
-def _urgency(change: ChangePartition) -> int:
-    """New leaders before in-sync sets that only become smaller."""
-    return 0 if change.relies_on and change.state.has_leader else 1
+def _urgency(change: ChangePartition) -> tuple[int, tuple[Member, ...]]:
+    """New leaders before in-sync sets that only become smaller. Those that rely on the same brokers
+    stand together, so that a transaction has few registrations to compare, and room for more."""
+    return 0 if change.relies_on and change.state.has_leader else 1, change.relies_on
 
 
 def _compares(changes: Sequence[ChangePartition]) -> list[Compare]:

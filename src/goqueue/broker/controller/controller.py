@@ -10,7 +10,7 @@ from typing import Final
 from goqueue.broker.background import ended
 from goqueue.broker.controller.acting import Acting, Deposed
 from goqueue.broker.controller.log_ends import told_log_ends
-from goqueue.broker.controller.viewing import cluster_view, companions
+from goqueue.broker.controller.viewing import cluster_view, companions, moving
 from goqueue.broker.membership.membership import Membership
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import NO_LEASE, Compare, Delete, MetadataStore, Put
@@ -24,6 +24,7 @@ from goqueue.state.controller.balancing import demanded, misplaced
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.companions import following_owners
 from goqueue.state.controller.elections import LogEnd
+from goqueue.state.controller.moving import moves_going_on
 from goqueue.state.controller.planning import (
     Action,
     Admit,
@@ -32,6 +33,7 @@ from goqueue.state.controller.planning import (
     plan,
     settled,
 )
+from goqueue.state.membership.move_settings import are_moves_paused
 from goqueue.state.metadata_image import NOBODY, ImageChanges, MetadataImage
 
 logger = logging.getLogger(__name__)
@@ -227,15 +229,19 @@ class Controller:
         self._log_ends = told
 
     async def _align(self) -> None:
-        """Let companions be led where the partitions are that they belong to."""
+        """Let companions be where the partitions are that they belong to, and be led there; end
+        moves of partitions whose copies are all there."""
         image = self._follower.image
         if image.revision == self._aligned_at:
             return
-        found = companions(image)
-        if found:
-            changes = list(following_owners(cluster_view(image, only=found, log_ends={})))
+        owners, on_their_way = companions(image), moving(image)
+        if owners or on_their_way:
+            view = cluster_view(image, only={*owners, *on_their_way}, log_ends={})
+            changes = {change.partition: change for change in following_owners(view)}
+            if not are_moves_paused(image):
+                changes |= {change.partition: change for change in moves_going_on(view, owners)}
             if changes:
-                await Acting(self._store, self._held).change(changes)
+                await Acting(self._store, self._held).change(list(changes.values()))
         self._aligned_at = image.revision
 
     # --- elections that are asked for -----------------------------------------------------

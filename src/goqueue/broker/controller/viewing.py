@@ -80,6 +80,16 @@ def _belonging(
                 )
 
 
+def moving(image: MetadataImage) -> set[TopicPartition]:
+    """Partitions that are on their way to other brokers."""
+    return {
+        TopicPartition(topic.name, view.index)
+        for topic in image.topics.values()
+        for view in topic.partitions
+        if view.state.move is not None
+    }
+
+
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionView]]:
     for topic in image.topics.values():
         for view in topic.partitions:

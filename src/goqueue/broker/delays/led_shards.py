@@ -266,6 +266,7 @@ class DelayShards:
             figures=self._figures,
             open_indexes=self._open_indexes,
             stood_by=await self._stood_by(partition),
+            is_held=lambda: self._host.hosted.holding.is_on,
         )
         try:
             await shard.load()

@@ -66,8 +66,10 @@ class DelayShard:
         figures: DelayFigures,
         open_indexes: OpenIndexes,
         stood_by: IndexedDelays | None = None,
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`stood_by` is what this node replayed while another one led, if it did."""
+        """`stood_by` is what this node replayed while another one led, if it did. While `is_held`,
+        somebody copies the log: nothing of it is dropped."""
         self.log = DelayLog(partition)
         self.figures = figures
         self.clock_ms = clock_ms
@@ -78,6 +80,7 @@ class DelayShard:
             partition.log, clock_ms=clock_ms, threads=threads, open_indexes=open_indexes
         )
         self._needs_producer = True
+        self._is_held = is_held
 
     @property
     def number(self) -> int:
@@ -270,7 +273,7 @@ class DelayShard:
             await self.update_index(pause_ms=INDEX_PAUSE_MS)
         if self._delays.is_cooling:
             await self._delays.warm()
-        if self._is_dirty:
+        if self._is_dirty and not self._is_held():
             await self.clean()
 
     async def clean(self) -> None:

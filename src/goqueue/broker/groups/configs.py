@@ -1,13 +1,13 @@
 """Settings of single groups: changed, described, and handed to those who act on them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Final
 
-from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.changing import ChangeTexts, KeyChanges
 from goqueue.broker.topics.configs import apply_changes, entry
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidRequest
@@ -32,6 +32,10 @@ class GroupConfigs:
     ) -> None:
         self._changes = changes
         self._follower = follower
+        self.use_defaults(config)
+
+    def use_defaults(self, config: BrokerConfig) -> None:
+        """What holds for groups that say nothing themselves."""
         self._defaults: dict[str, Value] = {
             name: getattr(config, field_name(broker_name))
             for name, broker_name in BROKER_NAMES.items()
@@ -75,7 +79,7 @@ class GroupConfigs:
     async def replace(
         self, group: ConfigurableGroup, config: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
-        await self._set(group, lambda _: dict(config), validate_only=validate_only)
+        await self._set(group, lambda _: config, validate_only=validate_only)
 
     def describe(self, group: InspectableGroup) -> list[ConfigEntry]:
         if not group:
@@ -98,24 +102,14 @@ class GroupConfigs:
             entries.append(entry(setting, synonyms, read_only=False))
         return entries
 
-    async def _set(
-        self,
-        group: str,
-        change: Callable[[Mapping[str, str]], dict[str, str]],
-        *,
-        validate_only: bool,
-    ) -> None:
+    async def _set(self, group: str, change: ChangeTexts, *, validate_only: bool) -> None:
         if not group:
             raise InvalidRequest("group name: is empty")
-        key = keys.group_config_key(group)
 
-        def configure(value: bytes | None) -> list[Op]:
-            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
+        def checked(current: Mapping[str, str]) -> Mapping[str, str]:
             texts = change(current)
             check_group_config(texts)
-            return [Put(*keys.group_config_entry(group, texts))]
+            return texts
 
-        if validate_only:
-            await self._changes.check(key, configure)
-        else:
-            await self._changes.change(key, configure)
+        stored = partial(keys.group_config_entry, group)
+        await self._changes.change_texts(stored, checked, validate_only=validate_only)

@@ -9,11 +9,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
+from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
 from goqueue.model.groups.errors import GroupError
@@ -46,6 +48,11 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.model.groups.refusals import GroupRefused, check
 from goqueue.model.groups.share_messages import ShareMemberLeft
+from goqueue.model.groups.streams_messages import (
+    DescribedStreamsGroup,
+    StreamsGroupHeartbeat,
+    StreamsGroupHeartbeatResult,
+)
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
     DeletableGroup,
@@ -59,7 +66,7 @@ from goqueue.model.rights import (
 from goqueue.model.topics import OFFSETS_TOPIC, TopicView
 from goqueue.pace import Pace
 from goqueue.state.groups.coordinator import GroupMachine
-from goqueue.state.groups.settings import GroupOverrides, GroupSettings
+from goqueue.state.groups.settings import GroupOverrides
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Ticket
@@ -84,19 +91,11 @@ _NEVER_ENDED: Final = _Ended(-1, -(2**31))
 
 
 class Groups:
-    def __init__(
-        self,
-        host: ShardHost,
-        *,
-        partitions: int,
-        settings: GroupSettings,
-        max_groups: int,
-        max_bytes: int,
-    ) -> None:
+    def __init__(self, host: ShardHost, config: BrokerConfig) -> None:
         self._host = host
-        self._max_groups = max_groups
-        self._max_bytes = max_bytes
-        self._settings = settings
+        self._max_groups = config.max_groups
+        self._max_bytes = config.all_groups_max_bytes
+        self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
         self._ended: dict[int, _Ended] = {}
         # Held by the request whose regular expression is held against the topics.
@@ -115,7 +114,7 @@ class Groups:
         self.state = StateTopic(
             host,
             OFFSETS_TOPIC,
-            partitions=partitions,
+            partitions=config.offsets_topic_num_partitions,
             make=self._make,
             perform=self._perform,
             loaded=self._catch_up,
@@ -139,6 +138,7 @@ class Groups:
         )
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
+        shard.machine.on_settings_changed(self._settings)
         shard.machine.on_group_settings_changed(self.overrides())
         shard.take(shard.machine.on_topics_changed(self.topics_now()))
 
@@ -191,6 +191,11 @@ class Groups:
         if request.subscribed_regex:
             await self._match_topics(group, request.subscribed_regex)
         return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
+
+    async def streams_heartbeat(
+        self, group: ReadableGroup, request: StreamsGroupHeartbeat
+    ) -> StreamsGroupHeartbeatResult:
+        return await self.ask_new(group, timed(GroupMachine.streams_heartbeat, request))
 
     async def _match_topics(self, group: str, regex: str) -> None:
         """In slices, one pattern at a time."""
@@ -325,12 +330,20 @@ class Groups:
             found, {each: topics[each].name for each in seen if each in topics}
         )
 
-    async def find(self, group: DescribableGroup) -> DescribedGroup | NamedConsumerGroup:
-        """A group of either protocol, or `GroupRefused`."""
+    async def describe_streams(self, group: DescribableGroup) -> DescribedStreamsGroup:
+        return await self._ask(group, untimed(GroupMachine.describe_streams_group, group))
+
+    async def find(
+        self, group: DescribableGroup
+    ) -> DescribedGroup | NamedConsumerGroup | DescribedStreamsGroup:
+        """A group of a protocol with offsets, or `GroupRefused`."""
         self.check_used()
         consumer = await self.describe_consumer(group)
         if consumer.error is GroupError.NONE:
             return consumer
+        streams = await self.describe_streams(group)
+        if streams.error is GroupError.NONE:
+            return streams
         classic = await self.describe(group)
         check(classic.error)
         return classic
@@ -344,6 +357,13 @@ class Groups:
         if self.before_delete is not None:
             await self.before_delete(group)
         return await self._ask(group, untimed(GroupMachine.delete_group, group))
+
+    def use_settings(self, config: BrokerConfig) -> None:
+        """Members learn of other times with their next heartbeat; what is there already stays."""
+        self._max_groups, self._max_bytes = config.max_groups, config.all_groups_max_bytes
+        self._settings = group_settings(config)
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(self._settings)
 
     def settings_changed(self) -> None:
         """Groups have other settings of their own than before."""
@@ -445,4 +465,4 @@ def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
 
 
 def _info(topic: TopicView) -> TopicInfo:
-    return TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal)
+    return TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal, topic.splits)

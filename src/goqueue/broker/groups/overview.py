@@ -15,6 +15,11 @@ from goqueue.model.groups.messages import (
     NamedConsumerGroup,
 )
 from goqueue.model.groups.overview import GroupOverview, MemberOverview
+from goqueue.model.groups.streams_messages import (
+    STREAMS_ASSIGNOR,
+    DescribedStreamsGroup,
+    DescribedStreamsMember,
+)
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import DescribableGroup
 
@@ -29,6 +34,14 @@ async def overview(groups: Groups, group: DescribableGroup) -> GroupOverview:
             state=found.state,
             assignor=found.assignor,
             members=tuple(_consumer_member(each, found) for each in found.members),
+        )
+    if isinstance(found, DescribedStreamsGroup):
+        return GroupOverview(
+            group_id=group,
+            kind=GroupKind.STREAMS,
+            state=found.state,
+            assignor=STREAMS_ASSIGNOR,
+            members=tuple(_streams_member(each, found) for each in found.members),
         )
     return GroupOverview(
         group_id=group,
@@ -48,6 +61,19 @@ def _consumer_member(member: DescribedConsumerMember, group: NamedConsumerGroup)
         topic_regex=member.subscribed_regex or None,
         epoch=member.member_epoch,
         held=tuple(group.named(member.assignment)),
+    )
+
+
+def _streams_member(member: DescribedStreamsMember, group: DescribedStreamsGroup) -> MemberOverview:
+    """What its active tasks read; standbys read changelogs, which have no offsets of the group."""
+    return MemberOverview(
+        member_id=member.member_id,
+        instance_id=None,
+        client=member.client,
+        topics=group.source_topics,
+        topic_regex=None,
+        epoch=member.member_epoch,
+        held=tuple(member.held),
     )
 
 

@@ -58,6 +58,7 @@ class Measuring:
             detailed_max=queues_max,
         )
         delays = node.delays.stats.of_broker(cluster)
+        clients = node.telemetry.figures(cluster)
         storage, schemas, calls = self._storage(), self._schemas(), node.calls.figures()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
@@ -78,6 +79,7 @@ class Measuring:
                 storage=storage,
                 schemas=schemas,
                 tracing=tracing,
+                clients=clients,
             )
 
         return await asyncio.to_thread(read_rest)

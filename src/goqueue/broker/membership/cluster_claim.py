@@ -6,11 +6,9 @@ broker take its logs for strays. So a folder with logs is used only with the sto
 
 from goqueue.metadata.store import Compare, KeyValue, MetadataStore, Put
 from goqueue.model.errors import DataDirectoryError
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.data_directory import DataDirectory
-
-# What this release understands. A cluster's level rises when all of its brokers are new enough.
-FEATURE_LEVEL = 1
 
 
 async def claim_cluster(store: MetadataStore, directory: DataDirectory) -> None:

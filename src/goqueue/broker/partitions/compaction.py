@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
+from goqueue.broker.partitions.holding import Holding
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.uninterrupted import uninterrupted
 from goqueue.model.aborted import AbortedTransaction
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.storage.compaction.dirt import Dirt
 from goqueue.storage.compaction.plan import Compacted, CompactionPlan, Failed
@@ -54,17 +56,20 @@ class Compactor:
         *,
         clock_ms: Callable[[], int],
         retry_after_ms: int = RETRY_AFTER_MS,
+        holding: Holding | None = None,
     ) -> None:
         self.counts = CompactionCounts()
+        self.backoff_ms = BrokerConfig().log_cleaner_backoff_ms
         self._partitions = partitions
         self._clock_ms = clock_ms
         self._retry_after_ms = retry_after_ms
+        self._holding = holding
         self._not_before_ms: dict[HostedPartition, int] = {}
         self._turn = asyncio.Lock()
         # Waits for the worker, and for the disk; never for more than one of them at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="goqueue-compact")
 
-    async def run_forever(self, backoff_ms: int) -> None:
+    async def run_forever(self) -> None:
         """Ends when cancelled, and then leaves no worker behind."""
         try:
             while True:
@@ -74,13 +79,15 @@ class Compactor:
                     logger.exception("compaction failed; trying again later")
                     found = False
                 if not found:
-                    await asyncio.sleep(backoff_ms / 1000)
+                    await asyncio.sleep(self.backoff_ms / 1000)
         finally:
             self._thread.shutdown(wait=True)
 
     async def compact_dirtiest(self) -> bool:
-        """Run once, if any partition is worth it; False if none was."""
+        """Run once, if any partition is worth it; False if none was, or logs are being copied."""
         async with self._turn:
+            if self._holding is not None and self._holding.is_on:
+                return False
             candidate = await self._choose()
             # It may have been closed while others were looked at.
             if candidate is None or not candidate.partition.is_at_rest:

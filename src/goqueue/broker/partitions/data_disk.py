@@ -1,10 +1,12 @@
 """The disk of the data folder: how large it is, and what each partition takes of it."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.model.errors import UnknownLogDir
 from goqueue.model.log import DiskSpace, LogDirView, StoredPartitionSize
-from goqueue.model.rights import DescribableCluster
+from goqueue.model.rights import AlterableCluster, DescribableCluster
 from goqueue.pace import in_slices
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
@@ -31,3 +33,8 @@ class DataDisk:
             if hosted is not None
         ]
         return LogDirView(str(self._path), self.space(cluster), partitions)
+
+    def check_path(self, _cluster: AlterableCluster, path: str) -> None:
+        """Raise unless this is the directory in which all replicas are."""
+        if "\0" in path or Path(path).absolute() != self._path.absolute():
+            raise UnknownLogDir(f"log directory {path!r}: this broker has {str(self._path)!r} only")

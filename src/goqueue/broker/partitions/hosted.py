@@ -212,6 +212,11 @@ class HostedPartition(StoredPartition):
         if await self._leave_role(self.leader_epoch if leader_epoch is None else leader_epoch):
             self._role_changed(self)
 
+    async def move_away(self, state: PartitionState) -> None:
+        """This broker has no replica any more; the folder is removed after that."""
+        if await self._leave_role(max(state.leader_epoch, self.leader_epoch), state.leader):
+            self._role_changed(self)
+
     def _take_over(self, led: Partition) -> None:
         self.led = led
         self._role_changed(self)

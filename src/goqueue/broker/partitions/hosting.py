@@ -4,27 +4,24 @@ Operations that a caller asked for find their partition in `LedPartitions`.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from goqueue.broker.partitions.closing import close_partitions
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
+from goqueue.broker.partitions.holding import Holding
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.removing import FolderRemoval
+from goqueue.broker.partitions.stray_folders import mark_moved_away, set_strays_aside
 from goqueue.broker.tracing.partition import PartitionTrace
-from goqueue.model.errors import (
-    DataDirectoryError,
-    GoQueueError,
-    PartitionOffline,
-)
+from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.topic_config import TopicConfig
@@ -54,6 +51,17 @@ REOPEN_INTERVAL_SECONDS: Final = 1.0
 
 OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
 MakeTrace = Callable[[TopicView, HostedPartition, TopicConfig], PartitionTrace | None]
+
+
+class _Mark(NamedTuple):
+    """How folders are marked that are to be removed: of logs that are open, and of others."""
+
+    log: Callable[[PartitionLog], Path]
+    folder: Callable[[DataDirectory, TopicPartition, UUID], Path | None]
+
+
+_DELETED: Final = _Mark(PartitionLog.mark_deleted, DataDirectory.mark_deleted)
+_MOVED: Final = _Mark(PartitionLog.mark_moved, DataDirectory.mark_moved)
 
 
 class HostedPartitions:
@@ -95,6 +103,8 @@ class HostedPartitions:
         # Called when the disk failed under a log.
         self.failure_listeners: list[Callable[[], None]] = []
         self._flusher = Flusher()
+        # What backups keep from being compacted away while they copy it.
+        self.holding = Holding()
         self.removal = FolderRemoval(disk)
         self._partitions: dict[tuple[str, int], HostedPartition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
@@ -138,7 +148,7 @@ class HostedPartitions:
         """Open everything this node should host; called once, before any door is open."""
         if not self._is_alone:
             self._watermarks = load_high_watermarks(self._disk, self._directory.path)
-        self._set_strays_aside(image)
+        set_strays_aside(self._directory, image)
         self.removal.add(self._directory.deleted_partitions())
         stored = [(topic, view) for topic in image.topics.values() for view in self._hosted(topic)]
         stop = self._directory.last_stop
@@ -220,17 +230,55 @@ class HostedPartitions:
             if partition is not None:
                 partition.reconfigure(config, self._make_trace(topic, partition, config))
 
+    def use_producer_expiration(self, expiration_ms: int) -> None:
+        if expiration_ms == self._producer_expiration_ms:
+            return
+        self._producer_expiration_ms = expiration_ms
+        for partition in self:
+            partition.ledger.use_expiration(expiration_ms)
+
     async def drop(self, topic: TopicView) -> None:
         """Before the image loses the topic; `dropped` when it has.
 
         Its folders are marked, which is quick; removing them is not.
         """
         self._dropping.add(topic.name)
+        await self._remove(topic, topic.partitions, _DELETED)
+
+    async def follow_moves(self, changed: Iterable[TopicPartition], image: MetadataImage) -> None:
+        """Before an image is seen: open logs of what is to be copied here, and let go of copies
+        that went elsewhere. Whoever used these as a leader's is told who leads now."""
+        leaving: dict[str, list[PartitionView]] = {}
+        arriving: set[str] = set()
+        for name in changed:
+            view = image.topics[name.topic].partitions[name.partition]
+            key = (str(name.topic), int(name.partition))
+            is_here = key in self._partitions or key in self._unopened
+            if is_here and view.is_known and self._node_id not in view.replicas:
+                leaving.setdefault(name.topic, []).append(view)
+            elif not is_here and self._node_id in view.replicas:
+                arriving.add(name.topic)
+        for topic in arriving:
+            await self.host(image.topics[topic])
+        for topic, views in leaving.items():
+            for view in views:
+                partition = self._partitions.get((topic, view.index))
+                if partition is not None:
+                    await partition.move_away(view.state)
+            logger.info("%d partitions of %s went to other brokers", len(views), topic)
+            await self._remove(image.topics[topic], views, _MOVED)
+
+    async def _remove(
+        self,
+        topic: TopicView,
+        views: Sequence[PartitionView],
+        mark: _Mark,
+    ) -> None:
         async with self._changing:
             hosted: list[HostedPartition] = []
             unopened: list[TopicPartition] = []
             pace = Pace()
-            for view in topic.partitions:
+            for view in views:
                 key = (topic.name, view.index)
                 if self._unopened.pop(key, None) is not None:
                     unopened.append(topic_partition(*key))
@@ -246,32 +294,37 @@ class HostedPartitions:
                     await pace.rest()
             loop = asyncio.get_running_loop()
             marked = await loop.run_in_executor(
-                self.readers, self._mark_deleted, topic, hosted, unopened
+                self.readers, self._marked, topic, hosted, unopened, mark
             )
         for partition in hosted:
             partition.dissolve()
         self.removal.add(marked)
 
-    def _mark_deleted(
+    def _marked(
         self,
         topic: TopicView,
         retired: Sequence[HostedPartition],
         unopened: Sequence[TopicPartition],
+        mark: _Mark,
     ) -> list[Path]:
         """Blocking."""
         marked = []
         for partition in retired:
             try:
-                marked.append(partition.log.mark_deleted())
+                marked.append(mark.log(partition.log))
             except GoQueueError as error:
-                logger.error("files of deleted partition %s stay: %s", partition.name, error)
+                logger.error("files of partition %s stay: %s", partition.name, error)
         try:
-            found = (self._directory.mark_deleted(name, topic.id) for name in unopened)
+            found = (mark.folder(self._directory, name, topic.id) for name in unopened)
             marked += [folder for folder in found if folder is not None]
             self._directory.sync_logs()
         except OSError as error:
-            logger.error("some files of deleted topic %s stay: %s", topic.name, error)
+            logger.error("some files of topic %s stay: %s", topic.name, error)
         return marked
+
+    def remove_moved(self, stored: Iterable[PartitionFolder], image: MetadataImage) -> None:
+        """At a start: copies that went to other brokers while this one was down."""
+        self.removal.add(mark_moved_away(self._directory, self._node_id, stored, image))
 
     def dropped(self, topic: TopicView) -> None:
         self._dropping.discard(topic.name)
@@ -371,78 +424,6 @@ class HostedPartitions:
     def _log_failed(self) -> None:
         for listener in tuple(self.failure_listeners):
             listener()
-
-    def _set_aside(self, topic_id: UUID, folders: Sequence[PartitionFolder]) -> None:
-        """Folders of one topic."""
-        topic = folders[0].tp.topic
-        for folder in folders:
-            try:
-                target = self._directory.set_aside(folder)
-            except OSError as error:
-                raise DataDirectoryError(
-                    f"{folder.path} cannot be set aside, and the metadata does not know topic "
-                    f"{topic} with id {topic_id}: {error}; move it away"
-                ) from error
-        logger.warning(
-            "%d folders are kept in %s, such as %s: the metadata does not know topic %s with id "
-            "%s; `goqueue data remove-strays` deletes them",
-            len(folders),
-            target.parent,
-            target.name,
-            topic,
-            topic_id,
-        )
-
-    def _finish_deletions(self, unknown: Sequence[PartitionFolder]) -> list[PartitionFolder]:
-        """Mark what a crash in the middle of a deletion left; returns the others.
-
-        Folders are marked after the metadata has lost their topic, and nobody else marks any.
-        """
-        ending = self._directory.topics_being_deleted()
-        others = []
-        for folder in unknown:
-            marked = None
-            if folder.topic_id in ending:
-                # It fails where somebody put a marked folder back by a copy.
-                with contextlib.suppress(OSError):
-                    marked = self._directory.mark_deleted(folder.tp, folder.topic_id)
-            if marked is None:
-                others.append(folder)
-        if len(others) < len(unknown):
-            self._directory.sync_logs()
-        return others
-
-    def _set_strays_aside(self, image: MetadataImage) -> None:
-        """Folders of topics that the metadata does not know.
-
-        Either a crash cut their deletion short before any was marked, or the metadata lost them,
-        or it is not theirs: nobody can tell, so they are kept. If it knows them again, they are
-        back.
-        """
-        stored = self._directory.stored_partitions()
-        # A broker writes its cluster's id before anything else.
-        if stored and not image.cluster_id:
-            raise DataDirectoryError(
-                f"{self._directory.path} holds logs but no metadata; restore its metadata folder "
-                "from a backup, or start with an empty data directory"
-            )
-        unknown = [each for each in stored if each.topic_id not in image.topics_by_id]
-        by_topic: dict[UUID, list[PartitionFolder]] = {}
-        for folder in self._finish_deletions(unknown):
-            by_topic.setdefault(folder.topic_id, []).append(folder)
-        for topic_id, folders in by_topic.items():
-            self._set_aside(topic_id, folders)
-        stored_names = {folder.tp for folder in stored}
-        back = [
-            stray
-            for stray in self._directory.strays()
-            if stray.topic_id in image.topics_by_id and stray.tp not in stored_names
-        ]
-        for stray in back:
-            logger.warning("%s is back: the metadata knows %s again", stray.path, stray.tp)
-            self._directory.take_back(stray)
-        if by_topic or back:
-            self._directory.sync_strays()
 
 
 def _offline(name: TopicPartition, what: str, cause: Exception) -> PartitionOffline:

@@ -63,6 +63,10 @@ class ProducerLedger:
         ledger.rebuild()
         return ledger
 
+    def use_expiration(self, expiration_ms: int) -> None:
+        """From now on; who is forgotten already stays so."""
+        self._expiration_ms = self.producers.expiration_ms = expiration_ms
+
     def rebuild(self) -> None:
         """Blocking: make the state anew from the newest snapshot and the log after it.
 

@@ -14,6 +14,7 @@ from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.queues.dead_letters import DeadLetters
 from goqueue.broker.queues.describing import QueueDescribing
 from goqueue.broker.queues.fifo_order import FifoOrders
+from goqueue.broker.queues.gates import QueueGates
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import ReadLimit
 from goqueue.broker.queues.receiving import QueueReceiving
@@ -78,12 +79,13 @@ class Queues:
         self.lines = QueueLines()
         self.dead_letters = DeadLetters(host)
         self._orders = FifoOrders()
-        self.receiving = QueueReceiving(host, self.registry, self._orders)
+        self._describing = QueueDescribing(host, self.registry)
+        self.gates = QueueGates(host, self.registry, self._describing, self.lines)
+        self.receiving = QueueReceiving(host, self.registry, self._orders, self.gates)
         self._receiving_anywhere = ReceivingAnywhere(
             host, self.registry, self.receiving, self.lines, self._release
         )
         self.registry.opened_by(REDRIVE_GROUP, self._open_for_redrive)
-        self._describing = QueueDescribing(host, self.registry)
         self._resetting = QueueResetting(host, self.registry, self._orders)
         self._settling = Settling(host, self.registry, self.lines, self._orders, self.receiving)
 
@@ -201,6 +203,7 @@ class Queues:
     def _forget(self, concerns: Callable[[QueueKey], bool]) -> None:
         self.registry.forget(concerns)
         self._orders.forget(concerns)
+        self.gates.forget(concerns)
         self.receiving.memory.forget(concerns)
 
     # --- deletion -------------------------------------------------------------------------
@@ -209,6 +212,7 @@ class Queues:
         self.receiving.reader.forget(topic)
         self.dead_letters.topic_deleted(topic.name)
         self._orders.forget(DeleteQueues(topic_id=topic.id).concerns)
+        self.gates.forget(DeleteQueues(topic_id=topic.id).concerns)
         self.registry.topic_deleted(topic)
 
     async def close(self) -> None:

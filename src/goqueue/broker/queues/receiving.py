@@ -15,6 +15,7 @@ from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.delivery_memory import DeliveryMemory
 from goqueue.broker.queues.fifo_order import FifoChoice, FifoOrder, FifoOrders
+from goqueue.broker.queues.gates import QueueGates
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import Messages, QueueReader, ReadLimit
 from goqueue.broker.queues.registry import QueueRegistry
@@ -115,8 +116,11 @@ class Sweep:
 
 
 class QueueReceiving:
-    def __init__(self, host: QueueHost, registry: QueueRegistry, orders: FifoOrders) -> None:
+    def __init__(
+        self, host: QueueHost, registry: QueueRegistry, orders: FifoOrders, gates: QueueGates
+    ) -> None:
         self._host = host
+        self._gates = gates
         self._registry = registry
         self._orders = orders
         self.reader = QueueReader()
@@ -167,6 +171,9 @@ class QueueReceiving:
             if count and count % SLICE_PARTITIONS == 0:
                 await next_slice()
             wanted = _acquire(key, partition, request, request.max_messages - len(sweep.found))
+            readable = self._gates.readable(key, wanted.readable)
+            if readable is not wanted.readable:
+                wanted = structs.replace(wanted, readable=readable)
             try:
                 if request.in_order:
                     await self._take_in_order(partition, wanted, request, sweep)

@@ -59,6 +59,8 @@ OPENED_ELSEWHERE_MAX: Final = 10_000
 
 # Opens the queues that one group has of a topic, as far as they are led here.
 Opener = Callable[[str], Awaitable[object]]
+# Where the queue of a partition that was split off another begins, for a group that would begin so.
+ChildStart = Callable[[QueueKey, str, Start], Awaitable[Start]]
 
 
 class OpenQueues(msgspec.Struct, frozen=True):
@@ -89,6 +91,8 @@ class QueueRegistry:
         self._opened_elsewhere: dict[tuple[str, UUID], int] = {}
         # How often this node has begun to lead a partition, whose queues may not be open yet.
         self.leaderships = 0
+        # Set by those who know of splits.
+        self.child_start: ChildStart | None = None
         self._work: set[asyncio.Task[Any]] = set()
         self._gaps = QueueGaps()
         self._is_looking = False
@@ -241,6 +245,8 @@ class QueueRegistry:
         stored = shard.machine.settings(key)
         if stored is None:
             self._check_room(key, topic)
+            if self.child_start is not None:
+                start = await self.child_start(key, topic, start)
             offset = await self._start_offset(topic, key.partition, start)
             opened = OpenQueue(queue=key, start=offset, settings=settings)
             answer = await shard.execute(timed(QueueMachine.open_queue, opened))

@@ -1,5 +1,8 @@
 """Fetches what this broker follows from one leader: one connection, one session, one after another.
 
+Copies that are added by a move, and have not caught up yet, have a fetcher of their own for each
+leader: nobody waits for them, and what others wait for must not share their requests.
+
 The leader keeps a request waiting until something was appended. What came is appended here, and the
 next request says how far this broker got. If something else is to be asked meanwhile, the next
 request is sent behind the waiting one, which the leader then answers at once.
@@ -30,6 +33,7 @@ from goqueue.model.errors import BrokerUnreachable, GoQueueError, PartitionOffli
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.state.replication.following import (
+    Append,
     BelowStart,
     Diverging,
     EpochEnd,
@@ -66,9 +70,14 @@ class Fetcher:
         me: Callable[[], Member | None],
         limits: FetchLimits,
         throttles: Throttles,
+        caught_up: Callable[[HostedPartition], None] | None = None,
     ) -> None:
-        """`me` is None while this broker may not follow, `address` while the leader is away."""
+        """`me` is None while this broker may not follow, `address` while the leader is away.
+
+        `caught_up`: of a fetcher for moves; it is told which of them have all that is committed.
+        """
         self._leader = leader
+        self._caught_up = caught_up
         self._address = address
         self._me = me
         self._limits = limits
@@ -128,6 +137,7 @@ class Fetcher:
             self._limits,
             self._throttles,
             is_over=lambda: self._me() != me,
+            caught_up=self._caught_up,
         )
         try:
             self._noted = ""
@@ -157,9 +167,11 @@ class _Session:
         throttles: Throttles,
         *,
         is_over: Callable[[], bool],
+        caught_up: Callable[[HostedPartition], None] | None,
     ) -> None:
         """`is_over`: this broker is registered anew, and what it asks as `me` counts no more."""
         self._is_over = is_over
+        self._caught_up = caught_up
         self._throttles = throttles
         self._link = link
         self._me = me
@@ -258,6 +270,7 @@ class _Session:
             question is None
             or question.broker_epoch != self._me.broker_epoch
             or self._throttles.holds_back(copy.partition)
+            or (self._caught_up is not None and self._throttles.holds_back_move())
         ):
             self._retry(copy)
             return None
@@ -323,6 +336,8 @@ class _Session:
             self._retry(copy)
             return
         copy.failures = 0
+        if self._caught_up is not None and isinstance(step, Append) and not copy.partition.lag:
+            self._caught_up(copy.partition)
         if self._copies.get(part.key) is copy:
             self._changed[part.key] = copy
 
@@ -339,5 +354,7 @@ class _Session:
         if part.diverging is not None:
             return await partition.answered(question, Diverging(EpochEnd(*part.diverging)))
         self._throttles.was_copied(partition, len(part.records))
+        if self._caught_up is not None:
+            self._throttles.moved_in.note(len(part.records))
         copied = Copied(part.records, part.high_watermark, part.log_start)
         return await partition.answered(question, copied)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -18,6 +19,17 @@ from goqueue.model.replication import Member
 from goqueue.model.replication_config import ReplicationSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
+# Answers for copies that are moved: small, so that neither broker is busy for long with one of
+# them. Some hundred of them in a second are as much as a disk or a network likes to take.
+MOVE_RESPONSE_MAX_BYTES: Final = 262_144
+
+
+class _Link(NamedTuple):
+    """Which fetcher copies a partition."""
+
+    leader: NodeId
+    is_for_moves: bool
+
 
 class Replication:
     def __init__(
@@ -32,7 +44,10 @@ class Replication:
         clock_ms: Callable[[], int],
     ) -> None:
         self._hosted = hosted
+        self._node_id = node_id
         self._image = image
+        # What comes next, before everyone sees it.
+        self._coming: MetadataImage | None = None
         self._me = me
         self._limits = FetchLimits(
             max_wait_ms=settings.replica_fetch_wait_max_ms,
@@ -41,8 +56,8 @@ class Replication:
             part_max_bytes=settings.replica_fetch_max_bytes,
         )
         self.throttles = Throttles(node_id, image)
-        self._fetchers: dict[NodeId, Fetcher] = {}
-        self._following: dict[HostedPartition, NodeId] = {}
+        self._fetchers: dict[_Link, Fetcher] = {}
+        self._following: dict[HostedPartition, _Link] = {}
         self._is_leaving = False
         # None: everyone reads from leaders.
         self.racks = Racks(node_id, image) if settings.replica_selector_class else None
@@ -67,10 +82,15 @@ class Replication:
 
     async def prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before an image is seen, and after the logs of new partitions were opened."""
+        self._coming = image
         await self._roles.learn(changes, image)
         for partition in tuple(self._following) if changes.topics_deleted else ():
             if self._hosted.get(*partition.name) is not partition:
                 self._unfollow(partition)
+        for name in changes.partitions_changed:
+            moved = self._hosted.get(*name)
+            if moved is not None and not self._is_moving_in(moved):
+                self._caught_up(moved)
         if self._is_leaving:
             changed = (self._hosted.get(*name) for name in changes.partitions_changed)
             self._let_go((partition for partition in changed if partition is not None), image)
@@ -125,24 +145,55 @@ class Replication:
         if following is None or self._is_leaving:
             self._unfollow(partition)
             return
-        if self._following.get(partition) != following.leader:
+        self._follow(partition, _Link(following.leader, self._is_moving_in(partition)))
+
+    def _follow(self, partition: HostedPartition, link: _Link) -> None:
+        if self._following.get(partition) != link:
             self._unfollow(partition)
-            self._following[partition] = following.leader
-        fetcher = self._fetchers.get(following.leader)
+            self._following[partition] = link
+        fetcher = self._fetchers.get(link)
         if fetcher is None:
-            fetcher = self._fetchers[following.leader] = Fetcher(
-                following.leader,
-                address=self._address,
-                me=self._me,
-                limits=self._limits,
-                throttles=self.throttles,
-            )
+            fetcher = self._fetchers[link] = self._fetcher(link)
         fetcher.follow(partition)
 
+    def _fetcher(self, link: _Link) -> Fetcher:
+        limits = self._limits
+        if link.is_for_moves:
+            most = min(limits.max_bytes, MOVE_RESPONSE_MAX_BYTES)
+            limits = limits._replace(
+                max_bytes=most, part_max_bytes=min(limits.part_max_bytes, most)
+            )
+        return Fetcher(
+            link.leader,
+            address=self._address,
+            me=self._me,
+            limits=limits,
+            throttles=self.throttles,
+            caught_up=self._caught_up if link.is_for_moves else None,
+        )
+
+    def _caught_up(self, partition: HostedPartition) -> None:
+        """A copy that is added goes on with those that others wait for: they may do so for it from
+        now on."""
+        link = self._following.get(partition)
+        if link is not None and link.is_for_moves:
+            self._follow(partition, link._replace(is_for_moves=False))
+
+    def _is_moving_in(self, partition: HostedPartition) -> bool:
+        """Whether this copy is added by a move, and is not in sync yet."""
+        image, coming = self._image(), self._coming
+        if coming is not None and coming.revision > image.revision:
+            image = coming
+        topic = image.topics.get(partition.name.topic)
+        if topic is None or partition.name.partition >= len(topic.partitions):
+            return False
+        view = topic.partitions[partition.name.partition]
+        return self._node_id in view.state.adding and self._node_id not in view.isr
+
     def _unfollow(self, partition: HostedPartition) -> None:
-        leader = self._following.pop(partition, None)
-        if leader is not None:
-            self._fetchers[leader].unfollow(partition)
+        link = self._following.pop(partition, None)
+        if link is not None:
+            self._fetchers[link].unfollow(partition)
 
     def _address(self, node_id: NodeId) -> Address | None:
         broker = self._image().brokers.get(node_id)

@@ -113,7 +113,7 @@ class _ReplicaFetch(ReadyFetch):
             if diverging is not None:
                 return _result(partition, part, diverging=diverging)
             self._note(partition, part.offset)
-            throttle = self._throttle_of(partition)
+            throttle = self._throttle_of(partition, part.offset)
             if throttle is not None and throttle.is_exceeded:
                 return _result(partition, part)
             found = await partition.look_as_replica(
@@ -162,13 +162,15 @@ class _ReplicaFetch(ReadyFetch):
         if leading is not None and follower not in leading.state.in_sync:
             self._caught_up(partition)
 
-    def _throttle_of(self, partition: Partition) -> Throttle | None:
-        """What this follower is held to; None where it is in sync, or the topic says nothing."""
+    def _throttle_of(self, partition: Partition, offset: int) -> Throttle | None:
+        """What this follower is held to; None where it is in sync, or nothing is said of it."""
         throttles, leading = self._throttles, partition.leading
-        if throttles is None or not throttles.concerns_leader(partition.hosted):
+        if throttles is None or leading is None or leading.counts(self._follower):
             return None
-        in_sync = leading is not None and self._follower in leading.state.in_sync
-        return None if in_sync else throttles.sent
+        if throttles.concerns_leader(partition.hosted):
+            return throttles.sent
+        is_added = self._follower.node in leading.state.adding
+        return throttles.moved_out if is_added and offset < partition.high_watermark else None
 
     def _watch(self, key: Hashable, part: FetchPart) -> bool:
         try:

@@ -1,7 +1,8 @@
 """Copies that catch up are held to a rate, so that clients have the rest of the network (KIP-73).
 
 The rates are settings of brokers that can be changed at run time; which replicas they are for is a
-setting of topics. Replicas that are in sync are never held back: producers wait for them.
+setting of topics, except for replicas that are added by a move: these have a rate of their own, and
+can be paused. Replicas that are in sync are never held back: producers wait for them.
 """
 
 from collections.abc import Callable
@@ -13,9 +14,10 @@ from goqueue.model.names import NodeId
 from goqueue.model.replication_config import (
     FOLLOWER_RATE,
     LEADER_RATE,
-    THROTTLE_SETTINGS,
+    MOVE_RATE,
     UNLIMITED,
 )
+from goqueue.state.membership.move_settings import are_moves_paused, rate_of
 from goqueue.state.metadata_image import MetadataImage
 
 _ALL: Final = "*"
@@ -53,15 +55,15 @@ class Throttles:
         self._image = image
         self.sent = Throttle(lambda: self._rate(LEADER_RATE))
         self.copied = Throttle(lambda: self._rate(FOLLOWER_RATE))
+        self.moved_out = Throttle(lambda: self._rate(MOVE_RATE))
+        self.moved_in = Throttle(lambda: self._rate(MOVE_RATE))
 
     def _rate(self, name: str) -> int:
-        image = self._image()
-        for overrides in (image.broker_config(self._node_id), image.broker_config(None)):
-            if name in overrides:
-                rate = THROTTLE_SETTINGS[name].parse(overrides[name])
-                assert isinstance(rate, int)
-                return rate
-        return UNLIMITED
+        return rate_of(self._image(), self._node_id, name)
+
+    @property
+    def are_moves_paused(self) -> bool:
+        return are_moves_paused(self._image(), self._node_id)
 
     def concerns_leader(self, partition: StoredPartition) -> bool:
         return self._names(partition.config.leader_replication_throttled_replicas, partition)
@@ -82,6 +84,10 @@ class Throttles:
         if topic is None:
             return False
         return self._node_id not in topic.partitions[partition.name.partition].isr
+
+    def holds_back_move(self) -> bool:
+        """The same of a replica that is added, and has not caught up yet."""
+        return self.are_moves_paused or self.moved_in.is_exceeded
 
     def was_copied(self, partition: StoredPartition, size_bytes: int) -> None:
         if size_bytes and self.concerns_follower(partition):

@@ -76,12 +76,14 @@ class StateShard(Generic[M]):
         clock_ms: Callable[[], int],
         threads: Executor,
         perform: Callable[[Sequence[object]], None],
+        held_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`replay` is at the end of the log; see `begin`."""
+        """`replay` is at the end of the log; see `begin`. What is due is put off by `held_ms`."""
         self.machine = replay.machine
         self.partition = partition
         self._clock_ms = clock_ms
         self._perform = perform
+        self._held_ms = held_ms
         self._loop = asyncio.get_running_loop()
         self._tickets: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
@@ -260,7 +262,9 @@ class StateShard(Generic[M]):
 
     def _due(self) -> None:
         self._timer = None
-        if self._error is None:
+        if held_ms := self._held_ms():
+            self._timer = self._loop.call_later(held_ms / 1000, self._due)
+        elif self._error is None:
             self.take(self.machine.on_deadline(self._clock_ms()))
 
 

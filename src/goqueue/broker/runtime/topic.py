@@ -95,10 +95,12 @@ class StateTopic(Generic[M]):
         loaded: Callable[[StateShard[M]], None] | None = None,
         shard_key: Callable[[str], str] = str,
         owner: Callable[[], TopicView] | None = None,
+        held_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """`replayed` tells a machine which partition it is going to be led on, and `loaded` what
         happened since it was made. Keys of the same `shard_key` are in the same partition. `owner`
-        is the topic that this one belongs to: it has as many partitions then."""
+        is the topic that this one belongs to: it has as many partitions then. `held_ms` is how long
+        nothing may be decided by the clock."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
@@ -108,6 +110,7 @@ class StateTopic(Generic[M]):
         self._loaded = loaded
         self._shard_key = shard_key
         self._owner = owner
+        self._held_ms = held_ms
         self._is_closed = False
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
         # Of partitions that other nodes lead.
@@ -256,6 +259,7 @@ class StateTopic(Generic[M]):
             clock_ms=host.clock_ms,
             threads=host.hosted.readers,
             perform=lambda effects: self._perform(index, effects),
+            held_ms=self._held_ms,
         )
         try:
             await shard.begin()

@@ -6,13 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Final
 
-import goqueue
 from goqueue.broker.schemas.jobs import JOB_ANSWER, READY, SIZE_BYTES, Job, JobAnswer, encode
 from goqueue.broker.schemas.spawned_process import SpawnedProcess
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
+from goqueue.own_package import python_path
 
 # The process and its first library take half a second; on a busy machine, more.
 START_SECONDS_MAX: Final = 10.0
@@ -164,9 +163,5 @@ async def _exchange(process: SpawnedProcess, message: bytes) -> JobAnswer | None
 
 
 def _environment() -> dict[str, str]:
-    # The process must find the same package as this one, wherever that was started.
-    package = str(Path(goqueue.__file__).parent.parent)
-    known = os.environ.get("PYTHONPATH")
-    path = package if not known else os.pathsep.join((package, known))
     kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    return {**kept, "PYTHONPATH": path}
+    return {**kept, "PYTHONPATH": python_path()}

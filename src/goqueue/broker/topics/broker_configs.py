@@ -1,31 +1,50 @@
 """Settings of brokers at run time: changed, and described."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
-from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.changing import ChangeTexts, KeyChanges
 from goqueue.broker.topics.configs import (
-    DYNAMIC_BROKER_SETTINGS,
+    HTTP_URL,
+    NO_OVERRIDES,
     BrokerOverrides,
     apply_changes,
     broker_entries,
+    effective_topic_config,
+    running_config,
 )
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.broker.topics.kafka_names import kafka_entries
-from goqueue.metadata.store import Op, Put
-from goqueue.model.broker_config import BrokerConfig
+from goqueue.broker.topics.kafka_names import (
+    FOLLOWING_NAMES,
+    following_entries,
+    own_changes,
+    own_texts,
+    topic_default_entries,
+)
+from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS, check_cordoned
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
 from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidConfig, InvalidRequest
 from goqueue.model.names import NodeId
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
+from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS, check_running
 from goqueue.model.settings import Value
+from goqueue.model.topic_config import CHECKED_TOGETHER
 from goqueue.state import metadata_keys as keys
+
+Listener = Callable[[BrokerConfig], None]
+_OF_GROUPS: Final = "group."
 
 
 class BrokerConfigs:
-    """A broker is named by its number; the empty name means all brokers."""
+    """A broker is named by its number; the empty name means all brokers.
+
+    What holds is looked for in the broker's own settings, those of all brokers, those it was
+    started with and the table, in this order.
+    """
 
     def __init__(
         self, changes: KeyChanges, follower: MetadataFollower, config: BrokerConfig
@@ -34,34 +53,55 @@ class BrokerConfigs:
         self._follower = follower
         self._config = config
         self._node_id = NodeId(config.node_id)
+        self._listeners: list[Listener] = []
+        self._running = (NO_OVERRIDES, config)
 
     @property
     def overrides(self) -> BrokerOverrides:
+        return self._overrides_of(self._node_id)
+
+    def _overrides_of(self, node_id: NodeId) -> BrokerOverrides:
         image = self._follower.image
-        return BrokerOverrides(image.broker_config(self._node_id), image.broker_config(None))
+        return BrokerOverrides(image.broker_config(node_id), image.broker_config(None))
+
+    # --- what holds now -------------------------------------------------------------------
+
+    @property
+    def running(self) -> BrokerConfig:
+        """This broker's settings as they hold now."""
+        overrides = self.overrides
+        if overrides != self._running[0]:
+            self._running = (overrides, running_config(overrides, self._config))
+        return self._running[1]
+
+    def follow(self, listener: Listener) -> None:
+        """Tell `listener` what holds, now and whenever something was changed."""
+        self._listeners.append(listener)
+        listener(self.running)
+
+    def changed(self) -> None:
+        for listener in self._listeners:
+            listener(self.running)
+
+    # --- describing -----------------------------------------------------------------------
 
     def describe(self, _cluster: InspectableCluster, broker: str) -> list[ConfigEntry]:
         node_id = self._known(broker)
-        if node_id not in (None, self._node_id):
-            return self._of_other(node_id)
-        reached = self._follower.image.brokers.get(self._node_id)
+        image = self._follower.image
+        shown = self._node_id if node_id is None else node_id
+        reached = image.brokers.get(shown)
         url = "" if reached is None else reached.http_url
-        entries = broker_entries(self.overrides, self._config, url)
+        entries = broker_entries(self._overrides_of(shown), self._config, url)
+        by_name = {entry.name: entry for entry in entries}
+        entries += topic_default_entries(by_name)
         if node_id is None:
             return _cluster_wide(entries)
-        by_name = {entry.name: entry for entry in entries}
+        if node_id != self._node_id:
+            return _set_at_run_time(entries)
         advertised = None if reached is None else (reached.host, reached.kafka_port)
-        return [*entries, *kafka_entries(by_name, self._config, advertised)]
+        return [*entries, *following_entries(by_name, self._config, advertised)]
 
-    def _of_other(self, node_id: NodeId) -> list[ConfigEntry]:
-        """What was set at run time: a broker's own file is read by that broker alone."""
-        image = self._follower.image
-        overrides = BrokerOverrides(image.broker_config(node_id), image.broker_config(None))
-        reached = image.brokers.get(node_id)
-        url = "" if reached is None else reached.http_url
-        dynamic = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
-        entries = broker_entries(overrides, self._config, url)
-        return [entry for entry in entries if entry.source in dynamic]
+    # --- changing -------------------------------------------------------------------------
 
     async def alter(
         self,
@@ -71,9 +111,11 @@ class BrokerConfigs:
         *,
         validate_only: bool = False,
     ) -> None:
+        _check_changeable(change.name for change in changes)
+        owned = own_changes(changes)
         await self._set(
             broker,
-            lambda current: apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS),
+            lambda current: apply_changes(current, owned, DYNAMIC_BROKER_SETTINGS),
             validate_only=validate_only,
         )
 
@@ -85,28 +127,22 @@ class BrokerConfigs:
         *,
         validate_only: bool = False,
     ) -> None:
-        await self._set(broker, lambda _: config, validate_only=validate_only)
+        _check_changeable(config)
+        await self._set(
+            broker, lambda current: own_texts(config, current), validate_only=validate_only
+        )
 
-    async def _set(
-        self,
-        broker: str,
-        change: Callable[[Mapping[str, str]], Mapping[str, str]],
-        *,
-        validate_only: bool,
-    ) -> None:
+    async def _set(self, broker: str, change: ChangeTexts, *, validate_only: bool) -> None:
         node_id = self._known(broker)
-        key = keys.broker_config_key(node_id)
 
-        def configure(value: bytes | None) -> list[Op]:
-            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
-            texts = dict(change(current))
+        def checked(current: Mapping[str, str]) -> Mapping[str, str]:
+            texts = change(current)
             self._check_cordoned(node_id, DYNAMIC_BROKER_SETTINGS.parse(texts))
-            return [Put(*keys.broker_config_entry(node_id, texts))]
+            self._check_together(node_id, texts)
+            return texts
 
-        if validate_only:
-            await self._changes.check(key, configure)
-        else:
-            await self._changes.change(key, configure)
+        stored = partial(keys.broker_config_entry, node_id)
+        await self._changes.change_texts(stored, checked, validate_only=validate_only)
 
     def _check_cordoned(self, node_id: NodeId | None, values: Mapping[str, Value]) -> None:
         items = values.get(CORDONED_LOG_DIRS)
@@ -116,6 +152,28 @@ class BrokerConfigs:
             raise InvalidConfig(f"{CORDONED_LOG_DIRS}: set it of one broker, not of all")
         assert isinstance(items, tuple)
         check_cordoned(items, self._config.data_dir if node_id == self._node_id else None)
+
+    def _check_together(self, node_id: NodeId | None, texts: Mapping[str, str]) -> None:
+        """A broker that could not make sense of all of it would go on with what held before."""
+        image = self._follower.image
+        if node_id is None:
+            own = [of for each, of in image.broker_configs.items() if each is not None]
+            # Most brokers say nothing of their own, or will not later on.
+            after = [BrokerOverrides(of, texts) for of in ({}, *own)]
+        else:
+            after = [BrokerOverrides(texts, image.broker_config(None))]
+        if any(name.startswith(_OF_GROUPS) for name in texts):
+            for overrides in after:
+                check_running(running_config(overrides, self._config))
+        if not any(name.startswith(TOPIC_DEFAULT_PREFIX) for name in texts):
+            return
+        of_topics = {
+            tuple((name, topic.config[name]) for name in CHECKED_TOGETHER if name in topic.config)
+            for topic in image.topics.values()
+        }
+        for overrides in after:
+            for said in {(), *of_topics}:
+                effective_topic_config(dict(said), overrides, self._config)
 
     def _known(self, broker: str) -> NodeId | None:
         """None for all brokers."""
@@ -130,6 +188,27 @@ class BrokerConfigs:
         if not is_known or broker.startswith("-"):
             raise InvalidRequest(f"there is no broker {broker}; this is broker {self._node_id}")
         return node_id
+
+
+def _check_changeable(names: Iterable[str]) -> None:
+    """Kafka says so, too, instead of taking the name for one of a plug-in."""
+    fixed = [
+        name
+        for name in names
+        if name in FOLLOWING_NAMES
+        or name == HTTP_URL.name
+        or (name in BROKER_SETTINGS and name not in DYNAMIC_BROKER_SETTINGS)
+    ]
+    if fixed:
+        raise InvalidRequest(
+            f"{', '.join(fixed)}: cannot be changed at run time, only when the broker starts"
+        )
+
+
+def _set_at_run_time(entries: Sequence[ConfigEntry]) -> list[ConfigEntry]:
+    """What is known of another broker: its own file is read by that broker alone."""
+    dynamic = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    return [entry for entry in entries if entry.source in dynamic]
 
 
 def _cluster_wide(entries: Sequence[ConfigEntry]) -> list[ConfigEntry]:

@@ -1,16 +1,21 @@
 """Changes of one key of the metadata that depend on what it held."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.metadata.store import Compare, MetadataStore, Op
+from goqueue.metadata.store import Compare, Delete, MetadataStore, Op, Put
 from goqueue.model.errors import Conflict
+from goqueue.state import metadata_keys as keys
 
 # A lost race is rare and short; this many in a row means that something is wrong.
 TRANSACTION_TRIES: Final = 20
 
 Decide = Callable[[bytes | None], list[Op]]
+# Where settings are kept.
+EntryOf = Callable[[Mapping[str, str]], keys.Entry]
+# From the settings that something has to those that it is to have; raises if it must not.
+ChangeTexts = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class KeyChanges:
@@ -34,3 +39,18 @@ class KeyChanges:
         """As `change`, but nothing is written."""
         found = (await self._store.get(key)).one
         decide(None if found is None else found.value)
+
+    async def change_texts(
+        self, entry: EntryOf, change: ChangeTexts, *, validate_only: bool
+    ) -> None:
+        """Change the settings in an entry; it is there while there are any."""
+        key = entry({}).key
+
+        def configure(value: bytes | None) -> list[Op]:
+            texts = change(keys.decode_texts(key, value))
+            return [Put(*entry(texts))] if texts else [Delete(key)]
+
+        if validate_only:
+            await self.check(key, configure)
+        else:
+            await self.change(key, configure)

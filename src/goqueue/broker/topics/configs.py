@@ -6,8 +6,9 @@ dynamic defaults, this broker's start-up settings and the table, in this order.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from goqueue.broker.topics.kafka_names import KAFKA_NAMES
 from goqueue.model.broker_config import (
     BROKER_SETTINGS,
     CLUSTER_DEFAULTS,
@@ -17,19 +18,22 @@ from goqueue.model.broker_config import (
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.layouts import LAYOUT_SETTING, Split, layout_text
 from goqueue.model.replication_config import THROTTLE_SETTINGS
-from goqueue.model.settings import Setting, SettingTable, SettingType, Value, field_name
+from goqueue.model.runtime_config import (
+    DYNAMIC_BROKER_SETTINGS,
+    RUNTIME_SETTINGS,
+    TOPIC_DEFAULT_SETTINGS,
+)
+from goqueue.model.settings import (
+    Setting,
+    SettingTable,
+    SettingType,
+    Value,
+    field_name,
+    field_values,
+)
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
-
-_TOPIC_DEFAULTS = SettingTable(
-    replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
-)
-_CORDONED = BROKER_SETTINGS[CORDONED_LOG_DIRS]
-# What can be changed on a running broker: the defaults of topics, how fast replicas are copied, and
-# whether it gets new ones.
-DYNAMIC_BROKER_SETTINGS = SettingTable(
-    (*_TOPIC_DEFAULTS.values(), *THROTTLE_SETTINGS.values(), _CORDONED)
-)
 
 # Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
 # the registry and the other HTTP services by it.
@@ -40,12 +44,32 @@ HTTP_URL = Setting(
     doc="Where this broker answers HTTP.",
 )
 
+# Not to be set either: clients find by it which partitions to read before which.
+LAYOUT = Setting(
+    name=LAYOUT_SETTING,
+    type=SettingType.STRING,
+    default="",
+    doc="How the topic came to its partitions, as JSON.",
+)
+
 
 class BrokerOverrides(NamedTuple):
     """Dynamic settings from the metadata: this broker's own, and the cluster's defaults."""
 
     node: Mapping[str, str]
     cluster: Mapping[str, str]
+
+
+NO_OVERRIDES: Final = BrokerOverrides({}, {})
+
+
+def running_config(overrides: BrokerOverrides, config: BrokerConfig) -> BrokerConfig:
+    """What a broker was started with, and over it what was set since."""
+    values: dict[str, Value] = {}
+    for texts in (overrides.cluster, overrides.node):
+        known = {name: text for name, text in texts.items() if name in RUNTIME_SETTINGS}
+        values.update(RUNTIME_SETTINGS.parse(RUNTIME_SETTINGS.clamped(known)))
+    return replace(config, **field_values(values)) if values else config
 
 
 def effective_topic_config(
@@ -65,8 +89,11 @@ def topic_entries(
         synonyms = []
         if name in own:
             synonyms.append(ConfigSynonym(name, own[name], ConfigSource.TOPIC))
-        synonyms += _default_synonyms(name, setting, overrides, config)
-        entries.append(entry(setting, synonyms, read_only=False))
+        defaults = _default_synonyms(name, setting, overrides, config)
+        kafka_name = KAFKA_NAMES.get(name)
+        if kafka_name is not None:
+            defaults = [synonym._replace(name=kafka_name) for synonym in defaults]
+        entries.append(entry(setting, [*synonyms, *defaults], read_only=False))
     return entries
 
 
@@ -78,19 +105,24 @@ def broker_entries(
     for name, setting in BROKER_SETTINGS.items():
         value = setting.format(_plain(getattr(config, field_name(name))))
         default = _default_text(setting, config)
-        synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
+        synonyms = []
+        if name in RUNTIME_SETTINGS:
+            synonyms = _set_at_run_time(name, overrides)
+        elif name == CORDONED_LOG_DIRS:
+            synonyms = _set_at_run_time(name, overrides._replace(cluster={}))
         if value != default:
-            synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
-        if name == CORDONED_LOG_DIRS and name in overrides.node:
-            source = ConfigSource.DYNAMIC_BROKER
-            synonyms.insert(0, ConfigSynonym(name, overrides.node[name], source))
-        entries.append(entry(setting, synonyms, read_only=name != CORDONED_LOG_DIRS))
-    for name, setting in _TOPIC_DEFAULTS.items():
+            synonyms.append(ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
+        synonyms.append(ConfigSynonym(name, default, ConfigSource.DEFAULT))
+        entries.append(entry(setting, synonyms, read_only=name not in DYNAMIC_BROKER_SETTINGS))
+    for name, setting in TOPIC_DEFAULT_SETTINGS.items():
         topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
         synonyms = _default_synonyms(topic_name, setting, overrides, config)
         entries.append(entry(setting, synonyms, read_only=False))
     for setting in THROTTLE_SETTINGS.values():
-        entries.append(entry(setting, _dynamic_synonyms(setting, overrides), read_only=False))
+        default = setting.format(setting.default)
+        synonyms = _set_at_run_time(setting.name, overrides)
+        synonyms.append(ConfigSynonym(setting.name, default, ConfigSource.DEFAULT))
+        entries.append(entry(setting, synonyms, read_only=False))
     return entries
 
 
@@ -146,9 +178,8 @@ def _default_synonyms(
     topic_name: str, setting: Setting, overrides: BrokerOverrides, config: BrokerConfig
 ) -> list[ConfigSynonym]:
     name = TOPIC_DEFAULT_PREFIX + topic_name
-    named = replace(setting, name=name)
-    *synonyms, _ = _dynamic_synonyms(named, overrides)
-    default = _default_text(named, config)
+    synonyms = _set_at_run_time(name, overrides)
+    default = _default_text(replace(setting, name=name), config)
     if topic_name in config.topic_defaults:
         text = setting.format(config.topic_defaults[topic_name])
         if text != default:
@@ -163,16 +194,13 @@ def _default_text(setting: Setting, config: BrokerConfig) -> str:
     return setting.format(setting.default)
 
 
-def _dynamic_synonyms(setting: Setting, overrides: BrokerOverrides) -> list[ConfigSynonym]:
-    """What was set at run time, and the default."""
-    name = setting.name
+def _set_at_run_time(name: str, overrides: BrokerOverrides) -> list[ConfigSynonym]:
     synonyms = []
     if name in overrides.node:
         synonyms.append(ConfigSynonym(name, overrides.node[name], ConfigSource.DYNAMIC_BROKER))
     if name in overrides.cluster:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
         synonyms.append(ConfigSynonym(name, overrides.cluster[name], source))
-    synonyms.append(ConfigSynonym(name, setting.format(setting.default), ConfigSource.DEFAULT))
     return synonyms
 
 
@@ -187,6 +215,14 @@ def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: boo
         doc=setting.doc,
         synonyms=ordered,
     )
+
+
+def layout_entries(splits: tuple[Split, ...]) -> list[ConfigEntry]:
+    """Of a topic that was split; others say nothing of it."""
+    if not splits:
+        return []
+    told = ConfigSynonym(LAYOUT.name, layout_text(splits), ConfigSource.DEFAULT)
+    return [entry(LAYOUT, [told], read_only=True)]
 
 
 def _plain(value: object) -> Value:

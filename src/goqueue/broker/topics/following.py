@@ -30,6 +30,9 @@ READ_AFTER_S: Final = 1.0
 # last keeps the brokers of a cluster from hammering a store that is just coming back.
 RETRY_FIRST_S: Final = 0.1
 RETRY_LAST_S: Final = 5.0
+# Everything is read again no faster than this on average. The store sends it to each broker: with
+# 100 brokers and a million partitions, once a minute would be 350 MB a second.
+RECONCILED_KEYS_PER_S: Final = 1_000
 
 Preparation = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
 Reaction = Callable[[ImageChanges, MetadataImage], None]
@@ -39,8 +42,8 @@ class MetadataFollower:
     """`image` is replaced, never changed. A revision counts as applied once reactions are done.
 
     While the store is away the image stays as it is, and is brought up to date when the store is
-    back. With `reconcile_s`, everything is read again that often: watches of some releases of etcd
-    can miss changes.
+    back. With `reconcile_s`, everything is read again that often, or less often where there is much
+    to read: watches of some releases of etcd can miss changes.
     """
 
     def __init__(
@@ -164,9 +167,8 @@ class MetadataFollower:
                 retry_s = min(2 * retry_s, RETRY_LAST_S)
 
     async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
         watch = self._store.watch(keys.ROOT_PREFIX, self._applied_revision + 1)
-        reconcile_at = None if self._reconcile_s is None else loop.time() + self._reconcile_s
+        reconcile_at = self._next_reconciling()
         try:
             while True:
                 try:
@@ -176,8 +178,7 @@ class MetadataFollower:
                 except TimeoutError:
                     self._patience = None
                     await self._reconcile()
-                    assert self._reconcile_s is not None
-                    reconcile_at = loop.time() + self._reconcile_s
+                    reconcile_at = self._next_reconciling()
                     continue
                 # Reconciling may have been faster than the watch.
                 if batch.revision > self._applied_revision:
@@ -189,6 +190,12 @@ class MetadataFollower:
         finally:
             self._patience = None
             await watch.aclose()
+
+    def _next_reconciling(self) -> float | None:
+        if self._reconcile_s is None:
+            return None
+        pause_s = reconciling_pause_s(self._reconcile_s, len(self._key_revisions))
+        return asyncio.get_running_loop().time() + pause_s
 
     async def _apply_batch(self, batch: WatchBatch) -> None:
         changes = batch.changes
@@ -291,3 +298,8 @@ class MetadataFollower:
             if not future.done():
                 future.set_exception(error)
         self._waiting.clear()
+
+
+def reconciling_pause_s(least_s: float, key_count: int) -> float:
+    """Between one reading of everything and the next."""
+    return max(least_s, key_count / RECONCILED_KEYS_PER_S)

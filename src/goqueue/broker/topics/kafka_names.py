@@ -1,15 +1,18 @@
-"""Broker settings under Kafka's names, for tools that ask for those.
+"""Broker settings under Kafka's names, for tools that ask for those, or set them.
 
-They are described, not set: the names under which they can be set stand beside them.
+What is set under Kafka's name is kept under our own, so that there is one value, whichever name
+was used; it is described under both. Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.configs import ConfigEntry, ConfigSource, ConfigSynonym
-from goqueue.model.settings import SettingType
+from goqueue.model.broker_config import TOPIC_DEFAULT_PREFIX, BrokerConfig
+from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.settings import SettingTable, SettingType
+from goqueue.model.topic_config import TOPIC_SETTINGS
 
 # Kafka's name of the default -> the topic setting (Kafka: ServerTopicConfigSynonyms).
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
@@ -44,14 +47,72 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
-def kafka_entries(
+# The other way round.
+KAFKA_NAMES: Final = {topic_name: name for name, topic_name in TOPIC_DEFAULTS.items()}
+_SETTINGS: Final = SettingTable(
+    replace(TOPIC_SETTINGS[topic_name], name=name) for name, topic_name in TOPIC_DEFAULTS.items()
+)
+# Described, and never set: they follow from other settings of a broker.
+FOLLOWING_NAMES: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "listeners",
+        "log.cleaner.enable",
+        "log.dir",
+        "log.dirs",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor",
+    }
+)
+
+
+def own_name(name: str) -> str:
+    topic_name = TOPIC_DEFAULTS.get(name)
+    return name if topic_name is None else TOPIC_DEFAULT_PREFIX + topic_name
+
+
+def own_texts(texts: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+    """Settings by our names. A bad value is refused under the name that it was given.
+
+    Tools that replace all settings send back what they were told, under both names: then the one
+    that is no longer as in `current` counts.
+    """
+    found: dict[str, str] = {}
+    for name, text in texts.items():
+        if name in _SETTINGS:
+            _SETTINGS[name].parse(text)
+        own = own_name(name)
+        other, held = found.get(own, text), current.get(own)
+        if other != text and held not in (other, text):
+            raise InvalidRequest(f"{name}: has another value than {own}, which is the same setting")
+        found[own] = other if text == held else text
+    return found
+
+
+def own_changes(changes: Sequence[ConfigChange]) -> list[ConfigChange]:
+    """The same for changes; that a name comes twice is found by whoever applies them."""
+    for change in changes:
+        if change.op is ConfigOp.SET and change.value is not None and change.name in _SETTINGS:
+            _SETTINGS[change.name].parse(change.value)
+    return [replace(change, name=own_name(change.name)) for change in changes]
+
+
+def topic_default_entries(entries: Mapping[str, ConfigEntry]) -> Iterator[ConfigEntry]:
+    """`entries` are a broker's own, by name."""
+    for name, topic_name in TOPIC_DEFAULTS.items():
+        own = entries.get(TOPIC_DEFAULT_PREFIX + topic_name)
+        if own is not None:
+            synonyms = tuple(synonym._replace(name=name) for synonym in own.synonyms)
+            yield replace(own, name=name, doc=f"As {own.name}.", synonyms=synonyms)
+
+
+def following_entries(
     entries: Mapping[str, ConfigEntry], config: BrokerConfig, advertised: tuple[str, int] | None
 ) -> Iterator[ConfigEntry]:
-    """`entries` are the broker's own, by name; `advertised` is where Kafka clients reach it."""
-    for name, topic_name in TOPIC_DEFAULTS.items():
-        own = entries["topic." + topic_name]
-        yield replace(own, name=name, read_only=True, doc=f"As {own.name}.")
-    replicas = str(config.default_replication_factor)
+    """`advertised` is where Kafka clients reach the broker."""
+    replicas = entries["default.replication.factor"].value
     min_in_sync = entries["topic.min.insync.replicas"].value
     host, port = (config.host, config.kafka_port) if advertised is None else advertised
     texts = (

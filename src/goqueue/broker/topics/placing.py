@@ -6,6 +6,7 @@ did not leave counts, also while it is down. Cordoned brokers get nothing.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from goqueue.broker.topics.growth import check_room
@@ -97,13 +98,39 @@ class Placing:
                     f"{count} partitions are added, but {len(given)} assignments given"
                 )
             return self._given(given)
-        factor = len(topic.partitions[0].replicas)
+        factor = len(topic.partitions[0].state.wanted)
         if factor > len(self._candidates):
             raise InvalidReplicationFactor(
                 f"partitions of {topic.name!r} have {factor} replicas, and there are "
                 f"{len(self._candidates)} brokers{self._besides_cordoned}"
             )
         return self._spread(count, factor, load_of(p.replicas for p in topic.partitions))
+
+    def of_move(self, topic: TopicView, before: Replicas, given: Sequence[int]) -> Replicas:
+        """Where a partition is to go. Who has it already may keep it, cordoned or not."""
+        target = tuple(NodeId(node) for node in given)
+        known = self._image.nodes or self._epochs
+        candidates = {candidate.node for candidate in self._candidates}
+        if not target or len(set(target)) != len(target):
+            raise InvalidReplicaAssignment(f"replicas {list(given)} are empty or named twice")
+        for node in target:
+            if node not in known:
+                raise InvalidReplicaAssignment(f"replica {node} is no known broker")
+            if node in before:
+                continue
+            if node in self._cordoned:
+                raise InvalidReplicaAssignment(f"broker {node} is cordoned: it gets no replicas")
+            if node not in candidates:
+                raise InvalidReplicaAssignment(f"broker {node} is about to leave")
+        added = tuple(node for node in target if node not in before)
+        if added and not topic.is_internal:
+            self.check_room([added])
+        return target
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """Who may get replicas."""
+        return self._candidates
 
     @property
     def _besides_cordoned(self) -> str:
@@ -113,6 +140,12 @@ class Placing:
     def _spread(self, count: int, factor: int, topic: Load) -> list[Replicas]:
         if self.is_alone:
             return [(self._candidates[0].node,)] * count
+        workers = self._config.workers
+        if len(self._image.nodes) < workers:
+            # At the first start: the first of them would get everything.
+            raise TooFewBrokers(
+                f"{len(self._image.nodes)} of {workers} workers have started so far; try again"
+            )
         if not any(candidate.is_up for candidate in self._candidates):
             raise TooFewBrokers("no broker of the cluster is admitted at the moment")
         everything = load_of(_replicas_of(self._image.topics.values()))
@@ -148,6 +181,13 @@ class Placing:
         if not 1 <= count <= most:
             raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
 
+    def room(self) -> dict[NodeId, int]:
+        """How many replicas each broker can still take."""
+        most = self._config.max_partitions_per_broker
+        topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
+        existing_on = Counter(node for replicas in _replicas_of(topics) for node in replicas)
+        return {each.node: most - existing_on[each.node] for each in self._candidates}
+
     def check_room(self, assignments: Iterable[Replicas]) -> None:
         """The broker's own partitions do not count: where there is room for a topic, there is room
         for its companions."""
@@ -157,7 +197,7 @@ class Placing:
         if self.is_alone:
             check_room(sum(len(topic.partitions) for topic in topics), added.total(), most)
             return
-        existing_on = Counter(node for replicas in _replicas_of(topics) for node in replicas)
+        existing_on = Counter(chain.from_iterable(_replicas_of(topics)))
         for node, count in added.items():
             check_room(existing_on[node], count, most)
 
@@ -194,4 +234,4 @@ def _candidates(image: MetadataImage, closed: set[NodeId]) -> list[Candidate]:
 
 
 def _replicas_of(topics: Iterable[TopicView]) -> Iterable[Replicas]:
-    return (partition.replicas for topic in topics for partition in topic.partitions)
+    return (partition.state.replicas for topic in topics for partition in topic.partitions)

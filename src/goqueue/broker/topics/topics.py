@@ -17,11 +17,13 @@ from goqueue.broker.topics.configs import (
     BrokerOverrides,
     apply_changes,
     effective_topic_config,
+    layout_entries,
     topic_entries,
 )
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.growth import CreationPace
 from goqueue.broker.topics.placing import NewPartitions, Placing
+from goqueue.broker.topics.splitting import ORDERED, next_splits
 from goqueue.broker.topics.storing import ChangedPartition, store_settings, store_topic
 from goqueue.metadata.store import (
     Compare,
@@ -44,6 +46,7 @@ from goqueue.model.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
+from goqueue.model.layouts import Split
 from goqueue.model.names import PartitionIndex, TopicName, check_topic_name
 from goqueue.model.rights import (
     AlterableTopic,
@@ -139,10 +142,16 @@ class TopicAdmin:
         if known is None:
             with contextlib.suppress(TopicExists):
                 await self._make(TopicName(topic), place, config)
-            known = self.find(topic)
-        replicas = place(self._placing())
-        if len(known.partitions) < len(replicas):
-            await self._grow(known, replicas[len(known.partitions) :])
+        for _ in range(TRANSACTION_TRIES):
+            known, replicas = self.find(topic), place(self._placing())
+            if len(known.partitions) >= len(replicas):
+                return
+            # Each partition of a topic that was split asks for it by itself.
+            with contextlib.suppress(Conflict):
+                await self._grow(known, replicas[len(known.partitions) :])
+                return
+            await asyncio.sleep(_AGAIN_S)
+        raise Conflict(f"topic {topic!r} is changed too often at the same time; try again")
 
     async def forget_internal(self, topic: InternalTopic) -> None:
         """Of one that has nothing in it any more."""
@@ -201,7 +210,7 @@ class TopicAdmin:
             raise UnknownTopic(
                 f"there is no topic {topic!r} yet; the broker makes it on first need"
             )
-        if not self._config.auto_create_topics_enable:
+        if not self._broker_configs.running.auto_create_topics_enable:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto.create.topics.enable is off")
         check_topic_name(topic)
         self._pace.take(topic)
@@ -232,8 +241,11 @@ class TopicAdmin:
         total: int,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
+        is_ordered: bool | None = None,
         validate_only: bool = False,
     ) -> None:
+        """`is_ordered`: keep the order of keys, which takes only multiples; None: as the topic's
+        settings say."""
         topic = self.find(name)
         current = len(topic.partitions)
         if total <= current:
@@ -248,22 +260,28 @@ class TopicAdmin:
             placing, lambda placing: placing.of_growth(topic, total - current, assignments)
         )
         placing.check_room(replicas)
+        if is_ordered is None:
+            is_ordered = self.effective_config(topic).partition_growth == ORDERED
+        drain_ms = self._config.scale_drain_ms
+        splits = next_splits(topic, total, is_ordered=is_ordered, drain_ms=drain_ms)
         if validate_only:
             return
-        await self._grow(topic, replicas)
+        await self._grow(topic, replicas, splits)
 
-    async def _grow(self, topic: TopicView, replicas: Sequence[Replicas]) -> None:
+    async def _grow(
+        self, topic: TopicView, replicas: Sequence[Replicas], splits: tuple[Split, ...] = ()
+    ) -> None:
         name, current = topic.name, len(topic.partitions)
         found = (await self._store.get(keys.topic_key(name))).one
         value = None if found is None else _topic_value(found)
         if found is None or value is None or value.id != topic.id:
             raise UnknownTopic(f"there is no topic {name!r}")
         total = current + len(replicas)
-        grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
+        grown = msgspec.structs.replace(value, partitions=total, splits=splits)
         says, still = await self._says(name, value.config)
         new = self._placing().begin(replicas, self._commits(says))
         is_as_read = Compare.unchanged(found.key, found.mod_revision)
-        if value.partitions == current:
+        if (value.partitions, value.splits) == (current, topic.splits):
             done = await self._store_topic(name, current, new, grown, is_as_read, still)
             if done.succeeded:
                 await self._follower.applied(done.revision)
@@ -310,8 +328,10 @@ class TopicAdmin:
         return self._commits(settings_said(topic, self._follower.image))
 
     def describe_config(self, name: InspectableTopic) -> list[ConfigEntry]:
-        says = settings_said(self.find(check_topic_name(name)), self._follower.image)
-        return topic_entries(says, self._broker_configs.overrides, self._config)
+        topic = self.find(check_topic_name(name))
+        says = settings_said(topic, self._follower.image)
+        entries = topic_entries(says, self._broker_configs.overrides, self._config)
+        return [*entries, *layout_entries(topic.splits)]
 
     # --- inside ---------------------------------------------------------------------------
 
@@ -396,7 +416,7 @@ class TopicAdmin:
         )
 
     def _placing(self) -> Placing:
-        return Placing(self._follower.image, self._config)
+        return Placing(self._follower.image, self._broker_configs.running)
 
     async def _store_topic(
         self,

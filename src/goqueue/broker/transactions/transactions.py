@@ -3,18 +3,20 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
+from goqueue.broker.coordinator_settings import transaction_settings
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
-from goqueue.broker.runtime.shard import timed, untimed
+from goqueue.broker.runtime.shard import StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
 from goqueue.model.groups.messages import OffsetCommitResult
@@ -58,7 +60,7 @@ from goqueue.model.transactions.messages import (
 )
 from goqueue.model.transactions.refusals import TransactionRefused, check
 from goqueue.state.producers.verification import ALREADY_ONGOING
-from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
+from goqueue.state.transactions.machine import TransactionMachine
 
 logger = logging.getLogger(__name__)
 
@@ -89,20 +91,15 @@ class Transactions:
         producer_ids: ProducerIdSource,
         delays: PendingDelays,
         peers: TransactionPeers,
-        *,
-        partitions: int,
-        settings: TransactionSettings,
-        max_ids: int,
-        id_max_bytes: int,
-        max_partitions: int,
+        config: BrokerConfig,
     ) -> None:
-        self._max_ids = max_ids
-        self._id_max_bytes = id_max_bytes
-        self._max_partitions = max_partitions
+        self._max_ids = config.max_transactional_ids
+        self._id_max_bytes = config.transactional_id_max_bytes
+        self._max_partitions = config.max_transaction_partitions
         self._host = host
         self._groups = groups
         self._producer_ids = producer_ids
-        self._settings = settings
+        self._settings = transaction_settings(config)
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
         self._peers = peers
@@ -112,11 +109,13 @@ class Transactions:
         self.state = StateTopic(
             host,
             STATE_TOPIC,
-            partitions=partitions,
+            partitions=config.transaction_state_log_num_partitions,
             make=self._make,
             replayed=lambda machine, partition: machine.lead(partition.leader_epoch),
             perform=self._perform,
+            loaded=lambda shard: shard.machine.on_settings_changed(self._settings),
             shard_key=shard_key,
+            held_ms=lambda: host.hosted.holding.transactions_held_ms,
         )
 
     async def coordinator(self, key: str) -> TopicPartition:
@@ -134,6 +133,21 @@ class Transactions:
     def followed(self, hosted: HostedPartition) -> None:
         self.state.followed(hosted)
 
+    async def _deciding_shard(self, key: str) -> StateShard[TransactionMachine]:
+        """Nothing is decided while a backup asks one broker after the other for its cut."""
+        return await self._when_free(lambda: self.state.shard_for(key))
+
+    async def _when_free(
+        self, find: Callable[[], Awaitable[StateShard[TransactionMachine]]]
+    ) -> StateShard[TransactionMachine]:
+        """A shard that decides in this turn of the event loop."""
+        holding = self._host.hosted.holding
+        while True:
+            shard = await find()
+            if not holding.transactions_held_ms:
+                return shard
+            await holding.transactions_may_go_on()
+
     # --- producers and what they write to -------------------------------------------------
 
     async def init_producer_id(
@@ -147,7 +161,7 @@ class Transactions:
             return ProducerIdAnswer(
                 error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
             )
-        shard = await self.state.shard_for(request.transactional_id)
+        shard = await self._deciding_shard(request.transactional_id)
         if request.transactional_id not in shard.machine.transactions:
             self._check_new(request.transactional_id)
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
@@ -228,7 +242,7 @@ class Transactions:
         return None
 
     async def _add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
-        shard = await self.state.shard_for(request.transactional_id)
+        shard = await self._deciding_shard(request.transactional_id)
         if not request.verify_only:
             self._check_partitions(shard.machine, request)
         return await shard.execute(timed(TransactionMachine.add_partitions, request))
@@ -249,7 +263,7 @@ class Transactions:
     async def add_offsets(
         self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets
     ) -> AddOffsetsAnswer:
-        shard = await self.state.shard_for(transactional_id)
+        shard = await self._deciding_shard(transactional_id)
         return await shard.execute(timed(TransactionMachine.add_offsets, request))
 
     async def commit_offsets(
@@ -282,19 +296,19 @@ class Transactions:
         self, transactional_id: WritableTransactionalId, request: EndTransaction
     ) -> ProducerIdAnswer:
         await self._producer_ids.refill()
-        shard = await self.state.shard_for(transactional_id)
+        shard = await self._deciding_shard(transactional_id)
         return await shard.execute(timed(TransactionMachine.end_transaction, request))
 
     async def commit_group(
         self, group: WritableTransactionalId, request: CommitGroup
     ) -> GroupAnswer:
-        shard = await self.state.shard_for(group)
+        shard = await self._deciding_shard(group)
         answer = await shard.execute(timed(TransactionMachine.commit_group, request))
         await self.settled(*answer.ending)
         return answer
 
     async def abort_group(self, group: WritableTransactionalId, request: AbortGroup) -> GroupAnswer:
-        shard = await self.state.shard_for(group)
+        shard = await self._deciding_shard(group)
         answer = await shard.execute(timed(TransactionMachine.abort_group, request))
         await self.settled(*answer.ending)
         return answer
@@ -412,6 +426,12 @@ class Transactions:
 
     # --- what the machine is made of, and what it asks for --------------------------------
 
+    def use_settings(self, config: BrokerConfig) -> None:
+        """Whoever has a longer time-out already keeps it."""
+        self._settings = transaction_settings(config)
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(self._settings)
+
     def _make(self, _index: int) -> TransactionMachine:
         return TransactionMachine(
             next_producer_id=self._producer_ids.take,
@@ -429,7 +449,7 @@ class Transactions:
     async def _write_markers(self, index: int, effect: WriteMarkers) -> None:
         report = await self.markers.write_all(effect)
         try:
-            shard = await self.state.shard(index)
+            shard = await self._when_free(lambda: self.state.shard(index))
         except GoQueueError as error:
             # The next coordinator finds in its log what is to be ended, and has all written again.
             logger.info("transaction %r is ended elsewhere: %s", effect.transactional_id, error)

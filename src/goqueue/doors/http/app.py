@@ -13,15 +13,21 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
+    backups,
+    client_metrics,
+    client_subscriptions,
     cluster,
+    cluster_settings,
     counting,
     dead_letters,
     delays,
     documentation,
     health,
+    layouts,
     messages,
     metrics,
     queues,
+    replica_moves,
     topics,
     tracing,
 )
@@ -49,6 +55,7 @@ from goqueue.service.broker_service import BrokerService
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *topics.ROUTES,
+    *layouts.ROUTES,
     *messages.ROUTES,
     *counting.ROUTES,
     *groups.ROUTES,
@@ -67,6 +74,11 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *delays.ROUTES,
     *tracing.ROUTES,
     *cluster.ROUTES,
+    *backups.ROUTES,
+    *cluster_settings.ROUTES,
+    *client_metrics.ROUTES,
+    *client_subscriptions.ROUTES,
+    *replica_moves.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

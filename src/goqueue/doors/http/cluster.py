@@ -115,6 +115,8 @@ class PartitionMetadata(msgspec.Struct, frozen=True, rename="camel"):
     leader: int | None
     leader_epoch: int
     replicas: list[int]
+    adding: Annotated[list[int], Meta(description="Replicas that a move adds.")]
+    removing: Annotated[list[int], Meta(description="Replicas that leave when it is done.")]
     isr: Annotated[list[int], Meta(description="Replicas in sync.")]
     eligible: Annotated[
         list[int], Meta(description="Not in sync, but they have all that was acknowledged.")
@@ -276,6 +278,8 @@ def _partition(partition: NamedPartition) -> PartitionMetadata:
         leader=_node_id(view.leader),
         leader_epoch=view.leader_epoch,
         replicas=list(view.replicas),
+        adding=list(view.state.adding),
+        removing=list(view.state.removing),
         isr=list(view.isr),
         eligible=list(view.eligible),
         offline=list(view.offline),

@@ -45,9 +45,17 @@ class HttpDoor:
     """uvicorn's connections without uvicorn's server: no signal handlers, no polling loop."""
 
     def __init__(
-        self, service: BrokerService, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
+        self,
+        service: BrokerService,
+        config: BrokerConfig,
+        *,
+        mounts: Sequence[Mount] = (),
+        shares_port: bool = False,
     ) -> None:
+        """`shares_port`: other processes listen at the same port, and the kernel deals connections
+        out among them."""
         self._service = service
+        self._shares_port = shares_port
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port
@@ -109,7 +117,11 @@ class HttpDoor:
         self._set_date()
         try:
             self._server = await loop.create_server(
-                self._connect, self._host, self._port, backlog=BACKLOG
+                self._connect,
+                self._host,
+                self._port,
+                backlog=BACKLOG,
+                reuse_port=self._shares_port or None,
             )
         except OSError:
             self._stop_clock()

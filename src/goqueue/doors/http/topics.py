@@ -1,7 +1,7 @@
 """/topics: create, list, describe, alter, delete."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -11,11 +11,16 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.setting_values import (
+    SettingValue,
+    setting_changes,
+    setting_text,
+    settings_schema,
+)
 from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
 from goqueue.model import topics
 from goqueue.model.caller import Caller
-from goqueue.model.configs import ConfigChange, ConfigOp
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topic_config import TOPIC_SETTINGS
@@ -45,21 +50,6 @@ TopicInPath = Annotated[
         description="The topic's name.",
     ),
 ]
-# Settings are text, as Kafka's tools have them; JSON's own numbers and booleans are taken too.
-SettingValue = str | int | float | bool
-
-
-def _settings_schema(*types: str) -> dict[str, Any]:
-    return {
-        "propertyNames": {"enum": list(TOPIC_SETTINGS)},
-        "properties": {
-            name: {
-                "type": ["string", "number", "boolean", *types],
-                "description": f"{setting.doc} Default: {setting.format(setting.default)}.",
-            }
-            for name, setting in TOPIC_SETTINGS.items()
-        },
-    }
 
 
 class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -73,7 +63,7 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
         dict[str, SettingValue],
         Meta(
             description="The topic's own settings, by name.",
-            extra_json_schema=_settings_schema(),
+            extra_json_schema=settings_schema(TOPIC_SETTINGS.values()),
         ),
     ] = {}
 
@@ -81,13 +71,16 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 class AlterTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: Annotated[
         PartitionCount | None,
-        Meta(description="The new total; it can only grow."),
+        Meta(
+            description="The new total; it can only grow. With `partition.growth=ordered`, a "
+            "multiple of what there is."
+        ),
     ] = None
     config: Annotated[
         dict[str, SettingValue | None],
         Meta(
             description="Settings to change; null goes back to the default.",
-            extra_json_schema=_settings_schema("null"),
+            extra_json_schema=settings_schema(TOPIC_SETTINGS.values(), "null"),
         ),
     ] = {}
 
@@ -168,7 +161,7 @@ async def create_topic(
         name=data.name,
         partitions=whole(data.partitions),
         replication_factor=whole(data.replication_factor),
-        config={name: _text(value) for name, value in data.config.items()},
+        config={name: setting_text(value) for name, value in data.config.items()},
     )
     created = await service.topics.create(caller, new)
     headers = {"location": f"/topics/{created.topic.name}"}
@@ -226,7 +219,7 @@ async def alter_topic(
     data: JSONBody[AlterTopic],
 ) -> TopicDescription:
     """Change settings, add partitions, or both. All of it is checked before any is done."""
-    changes = [_change(setting, value) for setting, value in data.config.items()]
+    changes = setting_changes(data.config)
     altered = await service.topics.alter(
         caller, name, partitions=whole(data.partitions), changes=changes
     )
@@ -253,18 +246,6 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     alter_topic,
     delete_topic,
 )
-
-
-def _change(name: str, value: SettingValue | None) -> ConfigChange:
-    if value is None:
-        return ConfigChange(name=name, op=ConfigOp.DELETE)
-    return ConfigChange(name=name, op=ConfigOp.SET, value=_text(value))
-
-
-def _text(value: SettingValue) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def _summary(topic: TopicView, size_bytes: int) -> TopicSummary:
@@ -301,7 +282,7 @@ def _shown(described: topics.TopicDescription) -> TopicDescription:
 
 
 def _replication_factor(topic: TopicView) -> int:
-    return len(topic.partitions[0].replicas) if topic.partitions else 0
+    return len(topic.partitions[0].state.wanted) if topic.partitions else 0
 
 
 def _partition(view: PartitionView, stored: StoredPartition) -> PartitionDescription:

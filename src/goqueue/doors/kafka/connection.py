@@ -118,8 +118,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
-        self._caller = replace(self._caller, address=self.client_host)
+        self.client_host, port = peer[:2] if isinstance(peer, tuple) else ("local", 0)
+        self._caller = replace(self._caller, address=self.client_host, port=port)
         refusal = self._connections.refusal(self.client_host)
         if refusal is not None:
             self._write_line(logging.WARNING, "connection from %s closed: %s", refusal)

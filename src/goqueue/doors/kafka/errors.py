@@ -15,6 +15,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.InvalidReplicationFactor: ErrorCode.invalid_replication_factor,
     errors.InvalidReplicaAssignment: ErrorCode.invalid_replica_assignment,
     errors.InvalidConfig: ErrorCode.invalid_config,
+    errors.UnknownLogDir: ErrorCode.log_dir_not_found,
     errors.InvalidRecord: ErrorCode.invalid_record,
     errors.InvalidTimestamp: ErrorCode.invalid_timestamp,
     errors.UnsupportedCompression: ErrorCode.unsupported_compression_type,
@@ -41,10 +42,13 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.InvalidTransactionState: ErrorCode.invalid_txn_state,
     errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
+    # Without the name of a leader: clients ask for metadata, and so learn of the partitions.
+    errors.LayoutChanged: ErrorCode.not_leader_or_follower,
     # Clients ask again until there are enough.
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
     errors.NotController: ErrorCode.not_controller,
     errors.UnknownNode: ErrorCode.broker_id_not_registered,
+    errors.NoMoveInProgress: ErrorCode.no_reassignment_in_progress,
     errors.StateLoading: ErrorCode.coordinator_load_in_progress,
     errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
     errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.doors.kafka.call_room import CallRoom
+from goqueue.doors.kafka.client_software import SoftwareOfConnections
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
@@ -48,6 +49,7 @@ class DoorServices:
     memory: RequestMemory
     call_room: CallRoom
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
+    software: SoftwareOfConnections = field(default_factory=SoftwareOfConnections)
     # Those that wait for something must not hold up the others.
     large_requests: LargeRequests = field(default_factory=LargeRequests)
     large_requests_that_wait: LargeRequests = field(default_factory=LargeRequests)

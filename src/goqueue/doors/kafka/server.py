@@ -62,8 +62,15 @@ class KafkaDoor:
             limit_per_host=config.max_connections_per_ip,
         )
         self._turn = Turn()
+        service.administration.follow_settings(self._use_settings)
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None
+
+    def _use_settings(self, config: BrokerConfig) -> None:
+        """Those that are open beyond a lower limit stay."""
+        self.connections.limit = config.max_connections
+        self.connections.limit_per_host = config.max_connections_per_ip
+        self._idle_seconds = config.connections_max_idle_ms / 1000
 
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address listened on."""
@@ -103,13 +110,12 @@ class KafkaDoor:
         self._server = None
 
     async def _close_idle(self) -> None:
-        idle_seconds = self._config.connections_max_idle_ms / 1000
         stalled_seconds = self._config.connections_max_stalled_ms / 1000
-        interval = min(idle_seconds, stalled_seconds) / IDLE_SWEEPS_PER_TIMEOUT
-        interval = min(max(interval, IDLE_SWEEP_MIN_SECONDS), IDLE_SWEEP_MAX_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(interval)
+            idle_seconds = self._idle_seconds
+            interval = min(idle_seconds, stalled_seconds) / IDLE_SWEEPS_PER_TIMEOUT
+            await asyncio.sleep(min(max(interval, IDLE_SWEEP_MIN_SECONDS), IDLE_SWEEP_MAX_SECONDS))
             now = loop.time()
             for connection in self.connections:
                 if connection.look_for_progress(now) < now - stalled_seconds:

@@ -3,25 +3,11 @@
 Field names and numbers are those of etcd's `rpc.proto`, `kv.proto` and `auth.proto`.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from goqueue.model.protobuf_messages import MessageTable, message_classes
 
-_Field = descriptor_pb2.FieldDescriptorProto
-_SCALARS: Final = {
-    "bytes": _Field.TYPE_BYTES,
-    "string": _Field.TYPE_STRING,
-    "int64": _Field.TYPE_INT64,
-    "uint64": _Field.TYPE_UINT64,
-    # Enumerations travel as numbers, and are read and written as such here.
-    "int32": _Field.TYPE_INT32,
-    "bool": _Field.TYPE_BOOL,
-}
-_PACKAGE: Final = "goqueue.etcd"
-
-# Each message: field name to number and type. `*` is repeated, `?` is one of several.
-_MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+_MESSAGES: Final[MessageTable] = {
     "ResponseHeader": {"revision": (3, "int64")},
     "KeyValue": {
         "key": (1, "bytes"),
@@ -31,7 +17,7 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "value": (5, "bytes"),
         "lease": (6, "int64"),
     },
-    "Event": {"type": (1, "int32"), "kv": (2, "KeyValue"), "prev_kv": (3, "KeyValue")},
+    "Event": {"type": (1, "int32"), "kv": (2, "KeyValue")},
     "RangeRequest": {
         "key": (1, "bytes"),
         "range_end": (2, "bytes"),
@@ -90,7 +76,6 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "range_end": (2, "bytes"),
         "start_revision": (3, "int64"),
         "progress_notify": (4, "bool"),
-        "prev_kv": (6, "bool"),
     },
     "WatchRequest": {"create_request": (1, "?WatchCreateRequest")},
     "WatchResponse": {
@@ -123,39 +108,7 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
 }
 
 
-def _classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="goqueue/etcd.proto", package=_PACKAGE, syntax="proto3"
-    )
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field_name, (number, kind) in fields.items():
-            _add_field(message, field_name, number, kind)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-        for name in _MESSAGES
-    }
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, name: str, number: int, kind: str) -> None:
-    field = message.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
-    if kind.startswith("*"):
-        field.label = _Field.LABEL_REPEATED
-    elif kind.startswith("?"):
-        if not message.oneof_decl:
-            message.oneof_decl.add(name="chosen")
-        field.oneof_index = 0
-    kind = kind.lstrip("*?")
-    if kind in _SCALARS:
-        field.type = _SCALARS[kind]
-    else:
-        field.type = _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{kind}"
-
-
-_CLASSES: Final = _classes()
+_CLASSES: Final = message_classes("goqueue.etcd", _MESSAGES)
 
 
 def __getattr__(name: str) -> Any:

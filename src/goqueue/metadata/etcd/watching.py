@@ -88,7 +88,6 @@ class EtcdWatch:
             key=start,
             range_end=end,
             start_revision=self._next_revision,
-            prev_kv=True,
             progress_notify=True,
         )
         stream = self._client.stream(WATCH, messages.WatchRequest(create_request=create))
@@ -104,6 +103,5 @@ class EtcdWatch:
                 self._next_revision = revision + 1
 
     def _event(self, event: Any) -> Event:
-        prev = self._kv(event.prev_kv) if event.HasField("prev_kv") else None
         kind = EventKind.DELETE if event.type == _DELETE else EventKind.PUT
-        return Event(kind, self._kv(event.kv), prev)
+        return Event(kind, self._kv(event.kv))

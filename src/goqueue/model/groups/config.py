@@ -65,6 +65,26 @@ class GroupDefaults:
         maximum=INT32_MAX,
         doc="How often members of share groups are told to send a heartbeat.",
     )
+    group_streams_session_timeout_ms: int = setting(
+        45_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="A member of a streams group silent for this long is removed.",
+    )
+    group_streams_heartbeat_interval_ms: int = setting(
+        5_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="How often members of streams groups are told to send a heartbeat.",
+    )
+    # Each copies all changelogs once more. Kafka allows as many.
+    group_streams_num_standby_replicas: int = setting(
+        0,
+        minimum=0,
+        maximum=2,
+        doc="Processes that keep the state of each task of a streams group ready besides the one "
+        "that works on it.",
+    )
 
 
 _BROKER_SETTINGS: Final = settings_of(GroupDefaults)
@@ -122,6 +142,9 @@ class GroupConfig(_OwnSettings):
     share_record_lock_duration_ms: int
     share_delivery_count_limit: int
     share_partition_max_record_locks: int
+    streams_session_timeout_ms: int
+    streams_heartbeat_interval_ms: int
+    streams_num_standby_replicas: int
 
     def share_start(self, now_ms: int) -> str | int:
         """`earliest`, `latest`, or the time from which on a new share group reads."""

@@ -6,7 +6,7 @@ Every version starts with the fields of version 0; later versions append.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 PROTOCOL_TYPE: Final = "consumer"
@@ -51,6 +51,9 @@ class _Reader:
         chunk = self._data[self._at : end]
         self._at = end
         return chunk
+
+    def rest(self) -> bytes:
+        return self._data[self._at :]
 
     def nullable_string(self) -> str | None:
         size = self.int16()
@@ -112,12 +115,29 @@ def read_assignment(data: bytes) -> EmbeddedAssignment:
     return EmbeddedAssignment(reader.partitions(), reader.nullable_bytes())
 
 
+def without_partitions(data: bytes, is_withheld: Callable[[str, int], bool]) -> bytes:
+    """An assignment without some partitions, and else as it is. One that cannot be read stays."""
+    if not data:
+        return data
+    reader = _Reader(data)
+    try:
+        version = reader.int16()
+        partitions = reader.partitions()
+    except MalformedProtocol:
+        return data
+    kept = {
+        topic: [number for number in numbers if not is_withheld(topic, number)]
+        for topic, numbers in partitions.items()
+    }
+    if all(len(kept[topic]) == len(numbers) for topic, numbers in partitions.items()):
+        return data
+    parts = _partitions({topic: numbers for topic, numbers in kept.items() if numbers})
+    return b"".join((_INT16.pack(version), *parts, reader.rest()))
+
+
 def write_assignment(version: int, partitions: Mapping[str, Sequence[int]]) -> bytes:
-    parts = [_INT16.pack(version), _INT32.pack(len(partitions))]
-    for topic, numbers in sorted(partitions.items()):
-        parts += [_string(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, sorted(numbers))]
-    parts.append(_INT32.pack(-1))
-    return b"".join(parts)
+    parts = _partitions({topic: sorted(numbers) for topic, numbers in partitions.items()})
+    return b"".join((_INT16.pack(version), *parts, _INT32.pack(-1)))
 
 
 def write_subscription(
@@ -131,14 +151,18 @@ def write_subscription(
     parts = [_INT16.pack(version), _INT32.pack(len(topics)), *map(_string, topics)]
     parts.append(_INT32.pack(-1))
     if version >= 1:
-        parts.append(_INT32.pack(len(owned or {})))
-        for topic, numbers in sorted((owned or {}).items()):
-            parts += [_string(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, numbers)]
+        parts += _partitions(owned or {})
     if version >= 2:
         parts.append(_INT32.pack(generation))
     if version >= 3:
         parts.append(_INT16.pack(-1) if rack_id is None else _string(rack_id))
     return b"".join(parts)
+
+
+def _partitions(partitions: Mapping[str, Sequence[int]]) -> Iterator[bytes]:
+    yield _INT32.pack(len(partitions))
+    for topic, numbers in sorted(partitions.items()):
+        yield from (_string(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, numbers))
 
 
 def _string(text: str) -> bytes:

@@ -29,6 +29,7 @@ class GroupKind(Enum):
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
     SHARE = "Share"
+    STREAMS = "Streams"
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,14 +30,14 @@ class MemberOverview:
     client: Client
     topics: tuple[str, ...]
     topic_regex: str | None
-    # Of a member of the consumer protocol (KIP-848).
+    # Of a member of the consumer or streams protocol (KIP-848, KIP-1071).
     epoch: int | None
     held: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOverview:
-    """A group of either protocol. A classic group in a rebalance holds nothing."""
+    """A group of a protocol with offsets. A classic group in a rebalance holds nothing."""
 
     group_id: str
     kind: GroupKind

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from goqueue.model.client_metrics.messages import ClientFigures
 from goqueue.model.control import MarkerType
 from goqueue.model.delays import DelayStats
 from goqueue.model.measuring.histograms import HistogramFigures
@@ -239,3 +240,4 @@ class BrokerFigures:
     storage: StorageFigures
     schemas: SchemaFigures
     tracing: TracingFigures
+    clients: ClientFigures

@@ -2,14 +2,17 @@
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from goqueue.client.group_facts import PartitionKey
+from goqueue.client.layouts import splits_of
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST, LATEST, LogRange
 from goqueue.client.log_sizes import mean_record_bytes
 from goqueue.model.errors import GoQueueError, UnknownTopic
+from goqueue.model.layouts import withheld
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.range_planning import (
     chosen_topics,
@@ -61,6 +64,7 @@ class StreamPlanner:
         goal = {
             place: max(offset, start[place]) for place, offset in available.next_offsets.items()
         }
+        goal |= {place: start[place] for place in self._withheld(start, available)}
         if isinstance(limit, ReadMaxRows):
             goal = limited(start, goal, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
@@ -140,6 +144,23 @@ class StreamPlanner:
         except UnknownTopic:  # deleted just now; `ranges` will say so
             first = dict.fromkeys(new, 0)
         return {**reached, **first}
+
+    def _withheld(
+        self, start: Mapping[PartitionKey, int], available: StreamOffsets
+    ) -> list[PartitionKey]:
+        """Partitions that were split off others which the stream has still to read: a key's
+        messages are in the batches in the order they were sent."""
+
+        def is_through(topic: str, parent: int, end: int) -> bool:
+            return start.get((topic, parent), 0) >= end
+
+        splits = splits_of(self._cluster, available.topic_ids.keys())
+        return [
+            (topic, partition)
+            for topic, made in splits.items()
+            for partition in withheld(made, partial(is_through, topic))
+            if (topic, partition) in start
+        ]
 
     def _rows_of(
         self, max_bytes: int, start: Mapping[PartitionKey, int], goal: Mapping[PartitionKey, int]

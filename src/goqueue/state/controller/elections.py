@@ -37,6 +37,8 @@ def elect(
     `log_ends` is what they said when they were asked. `leaving` are about to stop: they lead only
     where nobody else can. `favoured` go before others that could lead as well.
     """
+    if not leaving and _is_settled(state, admitted):
+        return Election(state)
     dead = gone(state, present)
     candidates = [Member(node, admitted[node]) for node in state.replicas if node in admitted]
     if leaving or favoured:
@@ -84,6 +86,18 @@ def _kept_or_handed_over(
         return Election(without(led_by(state, heirs[0], present), leaving), (heirs[0],))
     away = dead.union(m.node for m in state.in_sync if m.node in leaving and m.node != state.leader)
     return Election(without(state, away) if away else state)
+
+
+def _is_settled(state: PartitionState, admitted: Mapping[NodeId, int]) -> bool:
+    """Whether one of the in-sync set leads, and all of it is there as it was: so it is with nearly
+    all partitions, whatever happened to others."""
+    is_led = False
+    for node, broker_epoch in state.in_sync:
+        if admitted.get(node) != broker_epoch:
+            return False
+        if node == state.leader:
+            is_led = True
+    return is_led
 
 
 def _is_admitted(state: PartitionState, admitted: Mapping[NodeId, int]) -> bool:

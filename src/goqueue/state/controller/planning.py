@@ -115,7 +115,7 @@ def plan(view: ClusterView) -> list[Action]:
         )
         if election.ask:
             actions.append(AskLogEnds(partition, election.ask))
-        if election.state != stored.state:
+        if election.state is not stored.state and election.state != stored.state:
             actions.append(
                 ChangePartition(partition, election.state, stored.revision, election.relies_on)
             )

@@ -21,16 +21,17 @@ class MemberSpec:
     target: Assignment
 
 
-# Members by id, partition counts of all subscribed topics; the result names every member.
-Assignor = Callable[[Mapping[str, MemberSpec], Mapping[UUID, int]], dict[str, Assignment]]
+# By topic, in their order: all partitions of it that may be read.
+Partitions = Mapping[UUID, Sequence[int]]
+
+# Members by id, partitions of all subscribed topics; the result names every member.
+Assignor = Callable[[Mapping[str, MemberSpec], Partitions], dict[str, Assignment]]
 
 
-def uniform(
-    members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]
-) -> dict[str, Assignment]:
+def uniform(members: Mapping[str, MemberSpec], partitions: Partitions) -> dict[str, Assignment]:
     """Counts differ by at most one among members of equal subscriptions; otherwise no single move
     could even out any two members."""
-    spread = _Spread(members, partition_counts)
+    spread = _Spread(members, partitions)
     if len({spec.subscribed for spec in members.values()}) <= 1:
         spread.release_above_quota()
         spread.hand_out()
@@ -43,11 +44,9 @@ def uniform(
 class _Spread:
     """An assignment under construction, starting from what members had and may keep."""
 
-    def __init__(
-        self, members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]
-    ) -> None:
+    def __init__(self, members: Mapping[str, MemberSpec], partitions: Partitions) -> None:
         self._members = members
-        self._topics = sorted(partition_counts)
+        self._topics = sorted(partitions)
         self._subscribers: dict[UUID, list[str]] = {
             topic: sorted(m for m, spec in members.items() if topic in spec.subscribed)
             for topic in self._topics
@@ -55,9 +54,7 @@ class _Spread:
         self._held: dict[str, dict[UUID, set[int]]] = {m: {} for m in sorted(members)}
         self._load: dict[str, int] = dict.fromkeys(self._held, 0)
         self._free: dict[UUID, set[int]] = {
-            topic: set(range(count))
-            for topic, count in partition_counts.items()
-            if self._subscribers[topic]
+            topic: set(numbers) for topic, numbers in partitions.items() if self._subscribers[topic]
         }
         for member_id in self._held:
             spec = members[member_id]
@@ -135,21 +132,19 @@ class _Spread:
         return True
 
 
-def range_(
-    members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]
-) -> dict[str, Assignment]:
+def range_(members: Mapping[str, MemberSpec], partitions: Partitions) -> dict[str, Assignment]:
     # Static members keep their place in the order, and so their range, when they come back.
     order = sorted(members, key=lambda m: (members[m].instance_id or m, m))
     held: dict[str, list[tuple[UUID, Sequence[int]]]] = {member_id: [] for member_id in members}
-    for topic, count in partition_counts.items():
+    for topic, numbers in partitions.items():
         subscribers = [m for m in order if topic in members[m].subscribed]
         if not subscribers:
             continue
-        share, extra = divmod(count, len(subscribers))
+        share, extra = divmod(len(numbers), len(subscribers))
         start = 0
         for position, member_id in enumerate(subscribers):
             end = start + share + (position < extra)
-            held[member_id].append((topic, range(start, end)))
+            held[member_id].append((topic, numbers[start:end]))
             start = end
     return {member_id: assignment(parts) for member_id, parts in held.items()}
 

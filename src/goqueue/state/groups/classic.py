@@ -22,6 +22,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, size_bytes
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
@@ -36,9 +37,9 @@ _EMPTY_GROUP: Final = ClassicGroupValue(None, 0, None, None, -1, ())
 
 
 class ClassicProtocol:
-    def __init__(self, registry: Registry, rebalance: ClassicRebalance) -> None:
+    def __init__(self, registry: Registry, rebalance: ClassicRebalance, gates: Gates) -> None:
         self._registry = registry
-        self._settings = registry.settings
+        self._gates = gates
         self._rebalance = rebalance
 
     # --- join -----------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class ClassicProtocol:
             )
         )
         self._rebalance.start_session(
-            group, member_id, self._settings.new_member_join_timeout_ms, now_ms
+            group, member_id, self._registry.settings.new_member_join_timeout_ms, now_ms
         )
         self._rebalance.advance(group, now_ms, out)
 
@@ -209,7 +210,7 @@ class ClassicProtocol:
             self._rebalance.advance(group, now_ms, out)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        limit = self._settings.classic_max_size
+        limit = self._registry.settings.classic_max_size
         if group.is_empty:
             return True
         member = group.members.get(member_id)
@@ -286,8 +287,8 @@ class ClassicProtocol:
         before = sum(len(member.assignment) for member in group.members.values())
         sizes = [len(request.assignments.get(member_id, b"")) for member_id in group.members]
         if (
-            max(sizes) > self._settings.member_max_bytes
-            or sum(sizes) > self._settings.group_max_bytes
+            max(sizes) > self._registry.settings.member_max_bytes
+            or sum(sizes) > self._registry.settings.group_max_bytes
             or sum(sizes) - before > max(0, self._registry.spare_bytes())
         ):
             raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
@@ -295,8 +296,9 @@ class ClassicProtocol:
     def _stabilize(
         self, group: ClassicGroup, request: SyncGroup, now_ms: int, out: Outcome
     ) -> None:
+        assignments = self._gates.gated(group, request.assignments)
         for member in group.members.values():
-            member.assignment = request.assignments.get(member.member_id, b"")
+            member.assignment = assignments.get(member.member_id, b"")
         group.transition(ClassicState.STABLE, now_ms)
         out.records.append(group.as_record())
         for member in group.members.values():

@@ -9,6 +9,7 @@ from typing import Final
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JoinGroupResult, SyncGroupResult
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
@@ -20,7 +21,6 @@ RETRY_FLOOR_MS: Final = 1_000
 class ClassicRebalance:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._settings = registry.settings
         self._deadlines = registry.deadlines
 
     # --- rebalance ------------------------------------------------------------------------
@@ -35,7 +35,7 @@ class ClassicRebalance:
         initial = group.is_empty
         group.transition(ClassicState.PREPARING_REBALANCE, now_ms)
         if initial:
-            delay_ms = self._settings.initial_rebalance_delay_ms
+            delay_ms = self._registry.settings.initial_rebalance_delay_ms
             group.new_member_added = False
             group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             self._deadlines.set(Timer("join", group.group_id), now_ms + delay_ms)
@@ -128,7 +128,8 @@ class ClassicRebalance:
             return
         initial = group.previous_state is ClassicState.EMPTY
         if initial and group.new_member_added and group.initial_delay_left_ms > 0:
-            delay_ms = min(self._settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
+            usual_ms = self._registry.settings.initial_rebalance_delay_ms
+            delay_ms = min(usual_ms, group.initial_delay_left_ms)
             group.new_member_added = False
             group.initial_delay_left_ms -= delay_ms
             self._deadlines.set(Timer("join", group.group_id), now_ms + delay_ms)
@@ -148,10 +149,15 @@ class ClassicRebalance:
         if group.state is ClassicState.STABLE:
             self.start(group, now_ms, out)
 
+    def gates_opened(self, group: ClassicGroup, gates: Gates, now_ms: int, out: Outcome) -> None:
+        """A group that rebalances already learns of it with its next assignment."""
+        if group.state is ClassicState.STABLE and not gates.is_complete(group):
+            self.start(group, now_ms, out)
+
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         for member in group.members.values():
             self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        too_many = len(group.members) > self._settings.classic_max_size
+        too_many = len(group.members) > self._registry.settings.classic_max_size
         if too_many or group.was_rebalancing:
             self.start(group, now_ms, out)
 

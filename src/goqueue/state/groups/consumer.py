@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from goqueue.model.groups.assignment import NOTHING, Assignment
@@ -30,6 +31,7 @@ from goqueue.state.groups.consumer_requests import (
     said_by,
     says_nothing_new,
 )
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.group import Group
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue
@@ -37,15 +39,16 @@ from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import MemberState
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.groups.target_assignment import compute_target
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.machine import Outcome, Ticket
 
 
 class ConsumerProtocol:
-    def __init__(self, registry: Registry, classic: ClassicRebalance) -> None:
+    def __init__(self, registry: Registry, classic: ClassicRebalance, gates: Gates) -> None:
         self._registry = registry
-        self._settings = registry.settings
+        self._gates = gates
         self._classic = classic
 
     # --- the heartbeat --------------------------------------------------------------------
@@ -123,7 +126,7 @@ class ConsumerProtocol:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup):
+        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup | StreamsGroup):
             raise Refused(GroupError.GROUP_ID_NOT_FOUND, f"no consumer group {request.group_id!r}")
         made = ConsumerGroup(request.group_id, self._registry.regexes)
         if group is None:
@@ -167,7 +170,7 @@ class ConsumerProtocol:
         return taken_over(known, member_id)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._settings.consumer_max_size
+        limit = self._registry.settings.consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise Refused(
                 GroupError.GROUP_MAX_SIZE_REACHED, f"the group has reached its limit of {limit}"
@@ -236,7 +239,12 @@ class ConsumerProtocol:
             if members is group.members:
                 members = members | {member_id: updated}
             computed = compute_target(
-                group, epoch=epoch, members=members, targets=targets, topics=self._registry.topics
+                group,
+                epoch=epoch,
+                members=members,
+                targets=targets,
+                topics=self._registry.topics,
+                gates=self._gates,
             )
             out.records += computed.records
             target = computed.by_member[member_id]
@@ -264,7 +272,8 @@ class ConsumerProtocol:
 
     def _digest(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> int:
         names = frozenset().union(*(group.topics_of(m.said) for m in members.values()))
-        return digest_of(names, self._registry.topics)
+        withheld = partial(self._gates.withheld, group.group_id)
+        return digest_of(names, self._registry.topics, withheld)
 
     def _reconcile(
         self,
@@ -353,7 +362,7 @@ class ConsumerProtocol:
         for member_id in leaving:
             self._registry.cancel_member_timers(group.group_id, member_id)
         staying = {m: held for m, held in group.members.items() if m not in leaving}
-        if migration.may_downgrade(staying.values(), self._settings):
+        if migration.may_downgrade(staying.values(), self._registry.settings):
             out.records += migration.downgrade(group, staying.values(), self._registry, now_ms)
             timer = Timer("downgraded", group.group_id)
             self._registry.deadlines.set(timer, now_ms)
@@ -362,11 +371,6 @@ class ConsumerProtocol:
             out.records += group.member_tombstones(member_id)
         digest = self._digest(group, staying)
         out.records.append(group.epoch_record(group.epoch + 1, digest))
-
-    def revoke_expired(self, group: ConsumerGroup, member_id: str) -> bool:
-        """Whether the member must go because it still holds what it was told to give up."""
-        member = group.members.get(member_id)
-        return member is not None and member.current.state is MemberState.UNREVOKED
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
         for member in group.members.values():

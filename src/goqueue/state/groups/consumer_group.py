@@ -6,15 +6,16 @@ has reached.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from uuid import UUID
 
-from goqueue.model.groups.assignment import NOTHING, Assignment, assignment, stored
+from goqueue.model.groups.assignment import NOTHING, Assignment, stored
 from goqueue.model.groups.consumer_protocol import PROTOCOL_TYPE
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import GroupKind, MemberProtocol
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.group import Committer
 from goqueue.state.groups.records import (
     CommittedOffset,
@@ -23,7 +24,6 @@ from goqueue.state.groups.records import (
     ConsumerMemberKey,
     ConsumerMemberValue,
     CurrentMemberKey,
-    CurrentMemberValue,
     TargetEpochKey,
     TargetEpochValue,
     TargetMemberKey,
@@ -35,45 +35,15 @@ from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.states import ConsumerState, MemberState
 from goqueue.state.groups.topic_regex import RegexCache
-from goqueue.state.groups.topics import Topics
+from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import StateRecord
-
-
-@dataclass(frozen=True, slots=True)
-class CurrentAssignment:
-    """What a member has, as far as it has been told."""
-
-    epoch: int = 0
-    previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
-    assigned: Assignment = field(default_factory=dict)
-    pending_revocation: Assignment = field(default_factory=dict)
-
-    def as_value(self) -> CurrentMemberValue:
-        return CurrentMemberValue(
-            epoch=self.epoch,
-            previous_epoch=self.previous_epoch,
-            state=self.state,
-            assigned=stored(self.assigned),
-            pending_revocation=stored(self.pending_revocation),
-        )
-
-    @classmethod
-    def from_value(cls, value: CurrentMemberValue) -> "CurrentAssignment":
-        return cls(
-            epoch=value.epoch,
-            previous_epoch=value.previous_epoch,
-            state=MemberState(value.state),
-            assigned=assignment(value.assigned),
-            pending_revocation=assignment(value.pending_revocation),
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
     member_id: str
     said: ConsumerMemberValue = field(default_factory=ConsumerMemberValue)
-    current: CurrentAssignment = field(default_factory=CurrentAssignment)
+    current: CurrentAssignment[UUID] = field(default_factory=CurrentAssignment)
 
     @property
     def epoch(self) -> int:
@@ -264,7 +234,7 @@ class ConsumerGroup:
         if said.instance_id is not None:
             self.static_members[said.instance_id] = member_id
 
-    def set_current(self, member_id: str, current: CurrentAssignment) -> None:
+    def set_current(self, member_id: str, current: CurrentAssignment[UUID]) -> None:
         before = self.members.get(member_id, ConsumerMember(member_id))
         self._disown(before)
         self.members[member_id] = ConsumerMember(member_id, before.said, current)
@@ -319,10 +289,21 @@ def said_bytes(said: ConsumerMemberValue) -> int:
     )
 
 
-def digest_of(names: Iterable[str], topics: Topics) -> int:
-    """A number that changes when a subscribed topic comes, goes, is remade or gets partitions."""
+def _nothing(_: TopicInfo) -> frozenset[int]:
+    return frozenset()
+
+
+def digest_of(
+    names: Iterable[str],
+    topics: Topics,
+    withheld: Callable[[TopicInfo], frozenset[int]] = _nothing,
+) -> int:
+    """A number that changes when a subscribed topic comes, goes, is remade or gets partitions, or
+    when other partitions than before are withheld."""
     digest = blake2b(digest_size=7)
     for name in sorted(set(names) & topics.by_name.keys()):
         topic = topics.by_name[name]
         digest.update(f"{name}\0{topic.id.hex}\0{topic.partition_count}\0".encode())
+        if topic.splits:
+            digest.update(f"{sorted(withheld(topic))}\0".encode())
     return int.from_bytes(digest.digest())

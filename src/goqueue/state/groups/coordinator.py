@@ -37,6 +37,11 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
+from goqueue.model.groups.streams_messages import (
+    DescribedStreamsGroup,
+    StreamsGroupHeartbeat,
+    StreamsGroupHeartbeatResult,
+)
 from goqueue.model.settings import INT32_MAX
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
@@ -45,16 +50,20 @@ from goqueue.state.groups.classic_members import ClassicMembers
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer import ConsumerProtocol
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.refused import Refused
-from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.registry import AnyGroup, Registry, Timer
 from goqueue.state.groups.replay import replayers
 from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.states import MemberState
+from goqueue.state.groups.streams.group import StreamsGroup
+from goqueue.state.groups.streams.protocol import StreamsProtocol
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
@@ -87,11 +96,13 @@ class GroupMachine:
         self._stored = StoredBytes()
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
-        self._classic = ClassicProtocol(self._registry, self._rebalance)
-        self._consumer = ConsumerProtocol(self._registry, self._rebalance)
+        self._gates = Gates(self._registry, self._table)
+        self._classic = ClassicProtocol(self._registry, self._rebalance, self._gates)
+        self._consumer = ConsumerProtocol(self._registry, self._rebalance, self._gates)
         self._classic_members = ClassicMembers(self._registry, self._consumer)
-        self._offsets = Offsets(self._registry, self._table, self._rebalance)
+        self._offsets = Offsets(self._registry, self._table, self._rebalance, self._gates)
         self._share = ShareProtocol(self._registry, self._offsets.known_group)
+        self._streams = StreamsProtocol(self._registry, self._offsets.known_group)
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
 
@@ -127,9 +138,13 @@ class GroupMachine:
                 self._rebalance.loaded(group, now_ms, out)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.loaded(group, now_ms)
+            elif isinstance(group, StreamsGroup):
+                self._streams.loaded(group, now_ms)
             else:
                 self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
+        self._gates.loaded(now_ms)
+        out.records += self._gates.seeds(self._registry.topics.split_names)
         self._registry.live = True
         return out
 
@@ -145,12 +160,13 @@ class GroupMachine:
             if timer.kind == "expire-offsets":
                 self._expire_offsets(now_ms, out)
                 continue
+            if timer.kind == "uncommitted":
+                self._gates.look_for_uncommitted(now_ms)
+                continue
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
                 self._classic_timer(group, timer, now_ms, out)
-            elif isinstance(group, ShareGroup) or (
-                isinstance(group, ConsumerGroup) and self._must_go(group, timer)
-            ):
+            elif group is not None and _must_go(group, timer):
                 overdue.setdefault(timer.group, []).append(timer.member)
         for group_id, member_ids in overdue.items():
             group = self._registry.groups[group_id]
@@ -158,6 +174,8 @@ class GroupMachine:
                 self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
             elif isinstance(group, ShareGroup):
                 self._share.remove(group, dict.fromkeys(member_ids), out)
+            elif isinstance(group, StreamsGroup):
+                self._streams.remove(group, dict.fromkeys(member_ids), out)
         return out
 
     def on_topics_changed(self, topics: Topics) -> Outcome:
@@ -178,6 +196,9 @@ class GroupMachine:
                 group.topics_changed = True
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
+        if self._registry.live:
+            self._gates.topics_changed(changed)
+            out.records += self._gates.seeds(changed - changes.deleted)
         return out
 
     def match_topics(self, regex: str) -> Iterator[None]:
@@ -189,6 +210,10 @@ class GroupMachine:
         asks before has its own held against them first.
         """
         return self._registry.regexes.catch_up()
+
+    def on_settings_changed(self, settings: GroupSettings) -> None:
+        """What holds for all groups from now on."""
+        self._registry.settings = settings
 
     def on_group_settings_changed(self, overrides: Mapping[str, GroupOverrides]) -> None:
         """What groups have of their own; members learn it with their next heartbeat."""
@@ -203,11 +228,8 @@ class GroupMachine:
             self._rebalance.sync_expired(group, now_ms, out)
         elif timer.kind == "downgraded":
             self._rebalance.downgraded(group, now_ms, out)
-
-    def _must_go(self, group: ConsumerGroup, timer: Timer) -> bool:
-        if timer.kind == "revoke":
-            return self._consumer.revoke_expired(group, timer.member)
-        return timer.kind in ("session", "member-join", "member-sync")
+        elif timer.kind == "gates":
+            self._rebalance.gates_opened(group, self._gates, now_ms, out)
 
     def _expire_offsets(self, now_ms: int, out: Outcome) -> None:
         self._offsets.expire(now_ms, out)
@@ -228,7 +250,9 @@ class GroupMachine:
             if not low <= request.session_timeout_ms <= high:
                 raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
             group = self._registry.groups.get(request.group_id)
-            if isinstance(group, ShareGroup):
+            if isinstance(group, ShareGroup) or (
+                isinstance(group, StreamsGroup) and not group.is_empty
+            ):
                 raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._classic_members.join(group, request, ticket, now_ms, out)
@@ -279,7 +303,7 @@ class GroupMachine:
 
     def _group_with_members(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self._registry.groups.get(group_id)
-        if group is None or isinstance(group, ShareGroup):
+        if group is None or isinstance(group, ShareGroup | StreamsGroup):
             raise Refused(GroupError.UNKNOWN_MEMBER_ID)
         return group
 
@@ -331,6 +355,31 @@ class GroupMachine:
     ) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._share.describe(group_id))
+        return out
+
+    # --- commands of streams groups -------------------------------------------------------
+
+    def streams_heartbeat(
+        self,
+        request: StreamsGroupHeartbeat,
+        *,
+        ticket: Ticket[StreamsGroupHeartbeatResult],
+        now_ms: int,
+    ) -> Outcome:
+        def refuse(refused: Refused) -> StreamsGroupHeartbeatResult:
+            return StreamsGroupHeartbeatResult(
+                error=refused.error, error_message=refused.message, member_id=request.member_id
+            )
+
+        return _decided(
+            lambda out: self._streams.heartbeat(request, ticket, now_ms, out), refuse, ticket
+        )
+
+    def describe_streams_group(
+        self, group_id: str, *, ticket: Ticket[DescribedStreamsGroup]
+    ) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._streams.describe(group_id))
         return out
 
     # --- commands on offsets --------------------------------------------------------------
@@ -418,6 +467,14 @@ def _decided(
         assert not out.replies
         out.reply(ticket, refuse(refused))
     return out
+
+
+def _must_go(group: AnyGroup, timer: Timer) -> bool:
+    """Whether a member is to be removed: it is silent, or still holds what it was to give up."""
+    if timer.kind == "revoke" and isinstance(group, ConsumerGroup | StreamsGroup):
+        member = group.members.get(timer.member)
+        return member is not None and member.current.state is MemberState.UNREVOKED
+    return timer.kind in ("session", "member-join", "member-sync")
 
 
 def _check_group_id(group_id: str) -> None:

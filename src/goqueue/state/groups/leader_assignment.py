@@ -16,7 +16,7 @@ from goqueue.model.groups.consumer_protocol import (
     write_assignment,
 )
 from goqueue.model.groups.messages import JoinedMember
-from goqueue.state.groups.assignors import Assignor, MemberSpec, range_, uniform
+from goqueue.state.groups.assignors import Assignor, MemberSpec, Partitions, range_, uniform
 from goqueue.state.groups.topics import Topics
 
 COOPERATIVE_STICKY: Final = "cooperative-sticky"
@@ -40,8 +40,9 @@ def assign(strategy: str, members: Sequence[JoinedMember], topics: Topics) -> di
         for member in members
     }
     subscribed = frozenset[UUID]().union(*(spec.subscribed for spec in specs.values()))
-    counts = {topic_id: topics.by_id[topic_id].partition_count for topic_id in subscribed}
-    assigned = STRATEGIES[strategy](specs, counts)
+    # What is withheld from the group is taken out when it comes to the coordinator.
+    partitions = {each: range(topics.by_id[each].partition_count) for each in subscribed}
+    assigned = STRATEGIES[strategy](specs, partitions)
     if strategy == COOPERATIVE_STICKY:
         assigned = _without_what_others_hold(assigned, owned)
     return {
@@ -59,15 +60,13 @@ def partition_counts(members: Sequence[JoinedMember], topics: Topics) -> dict[st
     return {n: topics.by_name[n].partition_count for n in names if n in topics.by_name}
 
 
-def round_robin(
-    members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]
-) -> dict[str, Assignment]:
+def round_robin(members: Mapping[str, MemberSpec], partitions: Partitions) -> dict[str, Assignment]:
     """All partitions in order, dealt to the members in turn; who does not subscribe is passed."""
     order = sorted(members, key=lambda m: (members[m].instance_id or m, m))
     held: dict[str, list[tuple[UUID, Sequence[int]]]] = {member_id: [] for member_id in members}
     turn = 0
-    for topic, count in sorted(partition_counts.items()):
-        for number in range(count):
+    for topic, numbers in sorted(partitions.items()):
+        for number in numbers:
             while topic not in members[order[turn % len(order)]].subscribed:
                 turn += 1
             held[order[turn % len(order)]].append((topic, (number,)))

@@ -19,7 +19,8 @@ from goqueue.model.groups.consumer_protocol import (
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import Client, MemberProtocol
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry

@@ -26,6 +26,7 @@ from goqueue.model.groups.messages import (
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.group import Committer, Group
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import (
@@ -43,6 +44,7 @@ from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.room import OBJECT_BYTES
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import ClassicState
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.machine import Outcome, Ticket
 
 # Offsets looked at in one go by the expiry: some milliseconds of the event loop.
@@ -55,9 +57,11 @@ Entry = Callable[[OffsetToCommit, CommittedOffset], tuple[RecordKey, RecordValue
 
 
 class Offsets:
-    def __init__(self, registry: Registry, table: OffsetTable, classic: ClassicRebalance) -> None:
+    def __init__(
+        self, registry: Registry, table: OffsetTable, classic: ClassicRebalance, gates: Gates
+    ) -> None:
         self._registry = registry
-        self._settings = registry.settings
+        self._gates = gates
         self._table = table
         self._classic = classic
         # Groups the running expiry has yet to look at.
@@ -153,6 +157,10 @@ class Offsets:
                     expire_ms=expire_ms,
                 )
                 out.records.append(record(*entry(wanted, committed)))
+                if isinstance(request, OffsetCommit):
+                    self._gates.committed(
+                        request.group_id, wanted.topic, wanted.partition, wanted.offset, now_ms
+                    )
         out.reply(ticket, OffsetCommitResult(partitions=tuple(results)))
 
     def _takes_more(self, request: OffsetCommit | TxnOffsetCommit, wanted: OffsetToCommit) -> bool:
@@ -166,7 +174,7 @@ class Offsets:
     def _check_offset(self, wanted: OffsetToCommit) -> GroupError:
         if wanted.offset < 0 or wanted.partition < 0:
             return GroupError.INVALID_REQUEST
-        if len(wanted.metadata) > self._settings.offset_metadata_max_length:
+        if len(wanted.metadata) > self._registry.settings.offset_metadata_max_length:
             return GroupError.OFFSET_METADATA_TOO_LARGE
         return GroupError.NONE
 
@@ -190,6 +198,12 @@ class Offsets:
             member = group.members.get(request.member_id)
             if member is not None and not member.uses_classic_protocol:
                 raise Refused(GroupError.UNSUPPORTED_VERSION)
+        if (
+            isinstance(group, StreamsGroup)
+            and request.member_id in group.members
+            and not request.knows_member_epochs
+        ):
+            raise Refused(GroupError.UNSUPPORTED_VERSION)
 
     def _check_txn_commit(self, request: TxnOffsetCommit) -> None:
         group = self._registry.groups.get(request.group_id)
@@ -223,6 +237,7 @@ class Offsets:
                 current is None or current.sequence < pending.committed.sequence
             ):
                 out.records.append(record(OffsetKey(*where), pending.committed))
+                self._gates.committed(*where, pending.committed.offset, now_ms=0)
             out.records.append(tombstone(PendingOffsetKey(request.producer_id, *where)))
         out.reply(ticket, CompleteTransactionResult())
 
@@ -289,7 +304,7 @@ class Offsets:
         out.reply(ticket, OffsetDeleteResult(partitions=tuple(results)))
 
     def start_expiry(self, now_ms: int) -> None:
-        check_ms = self._settings.offsets_retention_check_ms
+        check_ms = self._registry.settings.offsets_retention_check_ms
         self._registry.deadlines.set(Timer("expire-offsets"), now_ms + check_ms)
 
     def expire(self, now_ms: int, out: Outcome) -> None:
@@ -329,7 +344,8 @@ class Offsets:
         if committed.expire_ms >= 0:
             return now_ms >= committed.expire_ms
         since_ms = group.retention_starts_ms(committed)
-        return since_ms is not None and now_ms - since_ms >= self._settings.offsets_retention_ms
+        kept_ms = self._registry.settings.offsets_retention_ms
+        return since_ms is not None and now_ms - since_ms >= kept_ms
 
 
 def _expects_members(group: Group) -> bool:

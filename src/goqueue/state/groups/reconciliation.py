@@ -1,16 +1,16 @@
-"""One step of one member from what it has to what it should have (KIP-848).
+"""One step of one member from what it has to what it should have (KIP-848, KIP-1071).
 
 Partitions to give up are named first; only when the member says it no longer owns them does it move
 to the new epoch, and a new partition is handed over only when nobody has it. Partitions that stay
-are never touched.
+are never touched. Members of streams groups have tasks in the place of partitions.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from uuid import UUID
 
 from goqueue.model.groups.assignment import (
-    Assignment,
+    K,
+    Sets,
     assignment,
     common,
     overlaps,
@@ -18,22 +18,22 @@ from goqueue.model.groups.assignment import (
     union,
     without,
 )
-from goqueue.state.groups.consumer_group import CurrentAssignment
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.states import MEMBER_MOVES, MemberState
 
-Taken = Callable[[UUID, int], bool]
+Taken = Callable[[K, int], bool]
 
 
 def reconcile(
-    current: CurrentAssignment,
+    current: CurrentAssignment[K],
     *,
     target_epoch: int,
-    target: Assignment,
-    subscribed: frozenset[UUID],
-    taken: Taken,
-    owned: Assignment | None,
+    target: Sets[K],
+    subscribed: frozenset[K],
+    taken: Taken[K],
+    owned: Sets[K] | None,
     subscription_changed: bool,
-) -> CurrentAssignment:
+) -> CurrentAssignment[K]:
     """`owned` is what the member says it has, None when it does not say. `taken` tells whether
     another member has a partition or has not yet confirmed to have given it up."""
     has_arrived = current.state is MemberState.STABLE and current.epoch == target_epoch
@@ -50,13 +50,13 @@ def reconcile(
     return following
 
 
-def _holds(owned: Assignment | None, partitions: Assignment) -> bool:
+def _holds(owned: Sets[K] | None, partitions: Sets[K]) -> bool:
     return owned is None or overlaps(owned, partitions)
 
 
 def _drop_unsubscribed(
-    current: CurrentAssignment, subscribed: frozenset[UUID], owned: Assignment | None
-) -> CurrentAssignment:
+    current: CurrentAssignment[K], subscribed: frozenset[K], owned: Sets[K] | None
+) -> CurrentAssignment[K]:
     """The target is as before, but the member left topics: take those away at once."""
     kept = restricted(current.assigned, subscribed)
     dropped = without(current.assigned, kept)
@@ -71,12 +71,12 @@ def _drop_unsubscribed(
 
 
 def _advance(
-    current: CurrentAssignment,
+    current: CurrentAssignment[K],
     target_epoch: int,
-    target: Assignment,
-    taken: Taken,
-    owned: Assignment | None,
-) -> CurrentAssignment:
+    target: Sets[K],
+    taken: Taken[K],
+    owned: Sets[K] | None,
+) -> CurrentAssignment[K]:
     kept = common(current.assigned, target)
     to_revoke = without(current.assigned, kept)
     if to_revoke and _holds(owned, to_revoke):

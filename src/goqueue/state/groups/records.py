@@ -5,11 +5,14 @@ decode, and a later version may append fields with defaults.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic
+from uuid import UUID
 
 import msgspec
 
-from goqueue.model.groups.assignment import StoredAssignment
+from goqueue.model.groups.assignment import K, StoredAssignment
+from goqueue.model.groups.tasks import StoredTasks, TaskKey
+from goqueue.model.groups.topology import Endpoint, Topology
 from goqueue.state.machine import StateRecord
 
 
@@ -141,12 +144,14 @@ class CurrentMemberKey(RecordKey, tag=8, gc=False, frozen=True):
     member: str
 
 
-class CurrentMemberValue(RecordValue, frozen=True):
+class CurrentMemberValue(RecordValue, Generic[K], frozen=True):
+    """Of topics in a consumer group, of tasks in a streams group."""
+
     epoch: int
     previous_epoch: int
     state: int
-    assigned: StoredAssignment
-    pending_revocation: StoredAssignment
+    assigned: tuple[tuple[K, tuple[int, ...]], ...]
+    pending_revocation: tuple[tuple[K, tuple[int, ...]], ...]
 
 
 # --- share groups (KIP-932) ---------------------------------------------------------------
@@ -187,6 +192,62 @@ class ShareTargetValue(RecordValue, frozen=True):
     partitions: StoredAssignment
 
 
+# --- streams groups (KIP-1071) ------------------------------------------------------------
+
+
+class StreamsGroupKey(RecordKey, tag=12, gc=False, frozen=True):
+    group: str
+
+
+class StreamsGroupValue(RecordValue, gc=False, frozen=True):
+    epoch: int = 0
+    # Digest of the topology's topics, by their ids and partition counts, at this epoch.
+    topics_digest: int = 0
+    assignment_epoch: int = 0
+    # The epoch of the topology that has all its topics; -1 while some are missing.
+    validated_epoch: int = -1
+    # What the assignment was computed for.
+    standby_replicas: int = 0
+
+
+class StreamsTopologyKey(RecordKey, tag=13, gc=False, frozen=True):
+    group: str
+
+
+class StreamsTopologyValue(RecordValue, frozen=True):
+    topology: Topology
+
+
+class StreamsMemberKey(RecordKey, tag=14, gc=False, frozen=True):
+    group: str
+    member: str
+
+
+class StreamsMemberValue(RecordValue, frozen=True):
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = 0
+    process_id: str = ""
+    endpoint: Endpoint | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+class StreamsTargetKey(RecordKey, tag=15, gc=False, frozen=True):
+    group: str
+    member: str
+
+
+class StreamsTargetValue(RecordValue, frozen=True):
+    tasks: StoredTasks
+
+
+class StreamsCurrentKey(RecordKey, tag=16, gc=False, frozen=True):
+    group: str
+    member: str
+
+
 AnyKey = (
     OffsetKey
     | PendingOffsetKey
@@ -199,6 +260,11 @@ AnyKey = (
     | ShareGroupKey
     | ShareMemberKey
     | ShareTargetKey
+    | StreamsGroupKey
+    | StreamsTopologyKey
+    | StreamsMemberKey
+    | StreamsTargetKey
+    | StreamsCurrentKey
 )
 
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder(uuid_format="bytes").encode
@@ -211,10 +277,15 @@ decode_consumer_group = msgspec.msgpack.Decoder(ConsumerGroupValue).decode
 decode_consumer_member = msgspec.msgpack.Decoder(ConsumerMemberValue).decode
 decode_target_epoch = msgspec.msgpack.Decoder(TargetEpochValue).decode
 decode_target_member = msgspec.msgpack.Decoder(TargetMemberValue).decode
-decode_current_member = msgspec.msgpack.Decoder(CurrentMemberValue).decode
+decode_current_member = msgspec.msgpack.Decoder(CurrentMemberValue[UUID]).decode
 decode_share_group = msgspec.msgpack.Decoder(ShareGroupValue).decode
 decode_share_member = msgspec.msgpack.Decoder(ShareMemberValue).decode
 decode_share_target = msgspec.msgpack.Decoder(ShareTargetValue).decode
+decode_streams_group = msgspec.msgpack.Decoder(StreamsGroupValue).decode
+decode_streams_topology = msgspec.msgpack.Decoder(StreamsTopologyValue).decode
+decode_streams_member = msgspec.msgpack.Decoder(StreamsMemberValue).decode
+decode_streams_target = msgspec.msgpack.Decoder(StreamsTargetValue).decode
+decode_streams_current = msgspec.msgpack.Decoder(CurrentMemberValue[TaskKey]).decode
 
 
 def record(key: RecordKey, value: RecordValue) -> StateRecord:

@@ -12,6 +12,7 @@ from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.room import OBJECT_BYTES
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MemberTimes
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.groups.topic_regex import RegexCache
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Deadlines
@@ -20,13 +21,17 @@ TimerKind = Literal[
     "session",  # a member must heartbeat
     "join",  # classic group: members must rejoin
     "sync",  # classic group: members must ask for their assignment
-    "revoke",  # consumer group: a member must give partitions back
+    "revoke",  # consumer or streams group: a member must give back partitions or tasks
     "member-join",  # consumer group: a member of the classic protocol must rejoin
     "member-sync",  # consumer group: a member of the classic protocol must sync
     "downgraded",  # a consumer group has just become a classic one and must rebalance
+    "gates",  # classic group: partitions that were withheld may be assigned
+    "uncommitted",  # groups that wait for partitions and commit nothing are looked for
     "expire-offsets",
 ]
 
+
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 _NO_OVERRIDES: Final = GroupOverrides()
 
@@ -50,7 +55,7 @@ class Registry:
     # What all groups of the broker may still take.
     spare_bytes: Callable[[], int]
     topics: Topics = field(default_factory=Topics)
-    groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = field(default_factory=dict)
+    groups: dict[str, AnyGroup] = field(default_factory=dict)
     deadlines: Deadlines[Timer] = field(default_factory=Deadlines)
     overrides: Mapping[str, GroupOverrides] = field(default_factory=dict)
     regexes: RegexCache = field(default_factory=RegexCache)
@@ -65,12 +70,24 @@ class Registry:
                 _first(own.share_session_timeout_ms, usual.share_session_timeout_ms),
                 self._interval(own.share_heartbeat_interval_ms, usual.share_heartbeat_interval_ms),
             )
+        if kind is GroupKind.STREAMS:
+            return MemberTimes(
+                _first(own.streams_session_timeout_ms, usual.streams_session_timeout_ms),
+                self._interval(
+                    own.streams_heartbeat_interval_ms, usual.streams_heartbeat_interval_ms
+                ),
+            )
         return MemberTimes(
             _first(own.consumer_session_timeout_ms, usual.consumer_session_timeout_ms),
             self._interval(
                 own.consumer_heartbeat_interval_ms, usual.consumer_heartbeat_interval_ms
             ),
         )
+
+    def standby_replicas(self, group_id: str) -> int:
+        """Of a streams group's stateful tasks."""
+        own = self.overrides.get(group_id, _NO_OVERRIDES)
+        return _first(own.streams_num_standby_replicas, self.settings.streams_num_standby_replicas)
 
     def _interval(self, own_ms: int | None, usual_ms: int) -> int:
         """As long as it must be for the number of members, so that rebalances are quick."""

@@ -5,7 +5,8 @@ from typing import Any
 
 from goqueue.model.groups.assignment import assignment
 from goqueue.state.groups.classic_group import ClassicGroup
-from goqueue.state.groups.consumer_group import ConsumerGroup, CurrentAssignment
+from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import (
     ClassicGroupKey,
@@ -18,6 +19,11 @@ from goqueue.state.groups.records import (
     ShareGroupKey,
     ShareMemberKey,
     ShareTargetKey,
+    StreamsCurrentKey,
+    StreamsGroupKey,
+    StreamsMemberKey,
+    StreamsTargetKey,
+    StreamsTopologyKey,
     TargetEpochKey,
     TargetMemberKey,
     decode_classic_group,
@@ -27,11 +33,17 @@ from goqueue.state.groups.records import (
     decode_share_group,
     decode_share_member,
     decode_share_target,
+    decode_streams_current,
+    decode_streams_group,
+    decode_streams_member,
+    decode_streams_target,
+    decode_streams_topology,
     decode_target_epoch,
     decode_target_member,
 )
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.streams.group import StreamsGroup
 
 Replayer = Callable[[Any, bytes | None], None]
 
@@ -40,6 +52,7 @@ def replayers(registry: Registry, table: OffsetTable) -> dict[type[RecordKey], R
     """One function per kind of key, each taking the key and the value."""
     groups = GroupReplay(registry)
     shares = ShareReplay(registry)
+    streams = StreamsReplay(registry)
     return {
         OffsetKey: table.replay_committed,
         PendingOffsetKey: table.replay_pending,
@@ -52,6 +65,11 @@ def replayers(registry: Registry, table: OffsetTable) -> dict[type[RecordKey], R
         ShareGroupKey: shares.group,
         ShareMemberKey: shares.member,
         ShareTargetKey: shares.target,
+        StreamsGroupKey: streams.group,
+        StreamsTopologyKey: streams.topology,
+        StreamsMemberKey: streams.member,
+        StreamsTargetKey: streams.target,
+        StreamsCurrentKey: streams.current,
     }
 
 
@@ -158,4 +176,51 @@ class ShareReplay:
         group = self._there(group_id)
         if group is None:
             group = self._groups[group_id] = ShareGroup(group_id)
+        return group
+
+
+class StreamsReplay:
+    def __init__(self, registry: Registry) -> None:
+        self._groups = registry.groups
+
+    def group(self, key: StreamsGroupKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).facts = decode_streams_group(value)
+        elif self._there(key.group) is not None:
+            del self._groups[key.group]
+
+    def topology(self, key: StreamsTopologyKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).set_topology(decode_streams_topology(value).topology)
+        elif (group := self._there(key.group)) is not None:
+            group.set_topology(None)
+
+    def member(self, key: StreamsMemberKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).set_said(key.member, decode_streams_member(value))
+        elif (group := self._there(key.group)) is not None:
+            group.remove_member(key.member)
+
+    def target(self, key: StreamsTargetKey, value: bytes | None) -> None:
+        if value is not None:
+            tasks = decode_streams_target(value).tasks
+            self._made(key.group).targets[key.member] = assignment(tasks)
+        elif (group := self._there(key.group)) is not None:
+            group.targets.pop(key.member, None)
+
+    def current(self, key: StreamsCurrentKey, value: bytes | None) -> None:
+        if value is not None:
+            current = CurrentAssignment.from_value(decode_streams_current(value))
+            self._made(key.group).set_current(key.member, current)
+        elif (group := self._there(key.group)) is not None:
+            group.remove_current(key.member)
+
+    def _there(self, group_id: str) -> StreamsGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, StreamsGroup) else None
+
+    def _made(self, group_id: str) -> StreamsGroup:
+        group = self._there(group_id)
+        if group is None:
+            group = self._groups[group_id] = StreamsGroup(group_id)
         return group

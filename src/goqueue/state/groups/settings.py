@@ -42,6 +42,9 @@ class GroupOverrides:
     consumer_heartbeat_interval_ms: int | None = None
     share_session_timeout_ms: int | None = None
     share_heartbeat_interval_ms: int | None = None
+    streams_session_timeout_ms: int | None = None
+    streams_heartbeat_interval_ms: int | None = None
+    streams_num_standby_replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,16 @@ class GroupSettings:
     share_max_size: int = _BROKER.group_share_max_size
     share_session_timeout_ms: int = _BROKER.group_share_session_timeout_ms
     share_heartbeat_interval_ms: int = _BROKER.group_share_heartbeat_interval_ms
+    streams_max_size: int = _BROKER.group_streams_max_size
+    streams_session_timeout_ms: int = _BROKER.group_streams_session_timeout_ms
+    streams_heartbeat_interval_ms: int = _BROKER.group_streams_heartbeat_interval_ms
+    streams_num_standby_replicas: int = _BROKER.group_streams_num_standby_replicas
     # A rebalance waits for its members' next heartbeats. While a coordinator has few members it
     # can hear from them more often than the intervals above say, down to this; None: never.
     heartbeat_min_interval_ms: int | None = None
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    # How long a group that commits nothing in a partition waits for those split off it.
+    uncommitted_gate_ms: int = _BROKER.scale_uncommitted_ms
     # Counted in characters, as in Kafka.
     offset_metadata_max_length: int = _BROKER.offset_metadata_max_bytes
     offsets_retention_ms: int = _BROKER.offsets_retention_minutes * _MINUTE_MS

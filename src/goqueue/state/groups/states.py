@@ -1,9 +1,9 @@
 """The states of groups and of their members, and what moves them, for all kinds on one page.
 
 A classic group is moved by `ClassicGroup.transition`, a member of a consumer group by `reconcile`;
-both refuse a move that is not here. The states of consumer and share groups are not stored: they
-follow from members and epochs, and the tables say what one command can make of them. A test watches
-every move of every group in its simulated worlds.
+both refuse a move that is not here. The states of consumer, share and streams groups are not
+stored: they follow from members and epochs, and the tables say what one command can make of them. A
+test watches every move of every group in its simulated worlds.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,8 @@ CONSUMER_MOVES: Final[Mapping[ConsumerState, Mapping[ConsumerState, str]]] = {
 
 
 class MemberState(IntEnum):
-    """Where a member of a consumer group stands on its way to its target; numbers are stored."""
+    """Where a member of a consumer or streams group stands on its way to its target. Numbers are
+    stored."""
 
     STABLE = 0
     # It was told to give partitions up and has not said yet that it did.
@@ -114,12 +115,55 @@ SHARE_MOVES: Final[Mapping[ShareState, Mapping[ShareState, str]]] = {
     ShareState.STABLE: {ShareState.EMPTY: "the last member leaves or falls silent"},
 }
 
+
+class StreamsState(Enum):
+    EMPTY = "Empty"
+    # Topics are missing or do not fit together: nobody has tasks.
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+_LAST_LEAVES: Final = "the last member leaves or falls silent"
+
+STREAMS_MOVES: Final[Mapping[StreamsState, Mapping[StreamsState, str]]] = {
+    StreamsState.EMPTY: {
+        StreamsState.NOT_READY: "a first member joins, and topics are missing",
+        StreamsState.STABLE: "a first member joins, and has its tasks at once",
+    },
+    StreamsState.NOT_READY: {
+        StreamsState.RECONCILING: "a heartbeat finds all topics",
+        StreamsState.STABLE: "so too, and it is the only member",
+        StreamsState.EMPTY: _LAST_LEAVES,
+    },
+    StreamsState.ASSIGNING: {
+        StreamsState.RECONCILING: "a heartbeat brings the new assignment",
+        StreamsState.STABLE: "so too, and nobody has to give anything up",
+        StreamsState.NOT_READY: "a heartbeat finds that a topic has gone",
+        StreamsState.EMPTY: _LAST_LEAVES,
+    },
+    StreamsState.RECONCILING: {
+        StreamsState.STABLE: "the last member arrives",
+        StreamsState.ASSIGNING: "a member leaves or falls silent",
+        StreamsState.NOT_READY: "a heartbeat finds that a topic has gone",
+        StreamsState.EMPTY: _LAST_LEAVES,
+    },
+    StreamsState.STABLE: {
+        StreamsState.RECONCILING: "a member joins, or a setting changes the assignment",
+        StreamsState.ASSIGNING: "a member leaves or falls silent",
+        StreamsState.NOT_READY: "a heartbeat finds that a topic has gone",
+        StreamsState.EMPTY: _LAST_LEAVES,
+    },
+}
+
 # Share groups stay what they are: what they acknowledged would mean nothing to the others.
 KIND_CHANGES: Final[Mapping[GroupKind, Mapping[GroupKind, str]]] = {
     GroupKind.CLASSIC: {
         GroupKind.CONSUMER: (
             "a member of the consumer protocol joins a group that is empty or can be converted"
         ),
+        GroupKind.STREAMS: "a member of the streams protocol joins an empty group",
     },
     GroupKind.CONSUMER: {
         GroupKind.CLASSIC: (
@@ -127,4 +171,5 @@ KIND_CHANGES: Final[Mapping[GroupKind, Mapping[GroupKind, str]]] = {
         ),
     },
     GroupKind.SHARE: {},
+    GroupKind.STREAMS: {GroupKind.CLASSIC: "a classic member joins an empty group"},
 }

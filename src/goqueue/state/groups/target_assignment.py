@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from goqueue.model.groups.assignment import NOTHING, Assignment
 from goqueue.state.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberSpec
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.records import TargetEpochKey, TargetEpochValue, record
 from goqueue.state.groups.topics import Topics
+from goqueue.state.layouts import readable
 from goqueue.state.machine import StateRecord
 
 
@@ -33,6 +35,7 @@ def compute_target(
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Assignment],
     topics: Topics,
+    gates: Gates,
 ) -> TargetAssignment:
     """`members` and `targets` are the group's as they will be once this command is replayed."""
     specs = {
@@ -44,8 +47,11 @@ def compute_target(
         for member_id, member in members.items()
     }
     subscribed = frozenset().union(*(spec.subscribed for spec in specs.values()))
-    counts = {topic_id: topics.by_id[topic_id].partition_count for topic_id in subscribed}
-    by_member = ASSIGNORS[preferred_assignor(members)](specs, counts)
+    partitions = {
+        topic.id: readable(topic.partition_count, gates.withheld(group.group_id, topic))
+        for topic in map(topics.by_id.__getitem__, subscribed)
+    }
+    by_member = ASSIGNORS[preferred_assignor(members)](specs, partitions)
     records = [
         group.target_record(member_id, target)
         for member_id, target in by_member.items()

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.model.membership import NodeRecord, Registration
+from goqueue.model.membership import FEATURE_LEVEL, NodeRecord, Registration
 
 # A folder that begins this often without being admitted once loses its continuity, not its data.
 TRAIL_MAX: Final = 64
@@ -94,6 +94,7 @@ def registration(identity: NodeIdentity, *, is_cordoned: bool = False) -> Regist
         trail=identity.trail,
         is_kept=identity.is_kept and not identity.is_harmed,
         is_cordoned=is_cordoned,
+        feature_level=FEATURE_LEVEL,
     )
 
 

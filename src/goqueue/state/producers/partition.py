@@ -59,7 +59,7 @@ class PartitionProducers:
     def __init__(
         self, *, expiration_ms: int = PRODUCER_EXPIRATION_MS, max_producers: int = MAX_PRODUCERS
     ) -> None:
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._max_producers = max_producers
         self._producers: dict[int, Producer] = {}
         # First offset -> producer id. Transactions begin in offset order, so this stays sorted.
@@ -363,7 +363,7 @@ class PartitionProducers:
 
         Walks all producers; call it every ten minutes or so.
         """
-        before_ms = now_ms - self._expiration_ms
+        before_ms = now_ms - self.expiration_ms
         idle = [
             producer_id
             for producer_id, producer in self._producers.items()

@@ -29,6 +29,8 @@ def joined(state: PartitionState, member: Member) -> PartitionState:
 
 def continued(state: PartitionState, member: Member) -> PartitionState:
     """A restarted broker that still has what it had keeps its places under its new epoch."""
+    if all(other.node != member.node for other in (*state.in_sync, *state.eligible)):
+        return state
     return msgspec.structs.replace(
         state,
         in_sync=_renewed(state.in_sync, member),

@@ -90,9 +90,18 @@ class Leading:
 
     @property
     def lag(self) -> int:
-        """The most messages that a follower lacks, of those that have asked for some."""
-        ends = [progress.end for progress in self._progress.values()]
+        """The most messages that a follower lacks, of those that have asked for some. Copies that
+        a move adds lack many for a while, as they should."""
+        added = self.state.adding
+        ends = [progress.end for node, progress in self._progress.items() if node not in added]
         return max(0, self._log_end - min(ends)) if ends else 0
+
+    def counts(self, member: Member) -> bool:
+        """Whether commits wait for it. They do as soon as it is proposed: whoever holds a follower
+        back until then must not go on with that while the answer is on its way."""
+        return member in self.state.in_sync or (
+            self.proposal is not None and member in self.proposal.state.in_sync
+        )
 
     # --- what the log and the followers say -----------------------------------------------
 

@@ -102,6 +102,10 @@ class TransactionMachine:
         """The durable state, to read only."""
         return self._transactions
 
+    def on_settings_changed(self, settings: TransactionSettings) -> None:
+        """What holds for requests, and for ids that fall idle, from now on."""
+        self._settings = settings
+
     # --- commands -------------------------------------------------------------------------
 
     def init_producer_id(

@@ -5,12 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-import goqueue
+from goqueue.own_package import python_path
 from goqueue.storage.compaction.plan import Answer, CompactionPlan, Failed
 
 # Of what a dying worker says, this much goes into the log line.
@@ -53,16 +52,12 @@ class CompactionWorker:
             self._process.kill()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        # The worker must find the same package as this process, wherever that was started.
-        package = str(Path(goqueue.__file__).parent.parent)
-        known = os.environ.get("PYTHONPATH")
-        path = package if not known else os.pathsep.join((package, known))
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "goqueue.storage.compaction", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": python_path()},
         )
 
 

@@ -17,7 +17,7 @@ from goqueue.storage.partition_files import (
     EPOCHS_FILE,
     IDENTITY_FILE,
     PartitionIdentity,
-    is_marked_deleted,
+    is_to_be_removed,
 )
 from goqueue.storage.recovery import find_leftovers, noted_as_flushed
 from goqueue.storage.scan import KnownEpochs, scan
@@ -52,7 +52,7 @@ class DamagedSmallFile(NamedTuple):
 
 def stored_folders(disk: Disk, logs: Path) -> list[Path]:
     names = disk.listdir(logs)
-    return [logs / name for name in sorted(names) if not is_marked_deleted(name)]
+    return [logs / name for name in sorted(names) if not is_to_be_removed(name)]
 
 
 def stray_folders(disk: Disk, strays: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from goqueue.model.batch_editing import OFFSET_DELTA_MAX, covering
+from goqueue.model.batch_editing import covering_all
 from goqueue.storage.disk import Disk
 from goqueue.storage.mending.checking import DamagedLog, read_epochs
 from goqueue.storage.open_file import OpenFile
@@ -62,13 +62,9 @@ def _write(disk: Disk, damaged: DamagedLog, target: Path) -> None:
             written = _copy(source, copy, read_to, gap.position, written)
             read_to = gap.end_position
             epoch, _ = epochs.covering(gap.first_offset)
-            offset = gap.first_offset
-            while offset < gap.next_offset:
-                until = min(gap.next_offset, offset + OFFSET_DELTA_MAX)
-                batch = covering(offset, until, epoch)
+            for batch in covering_all(gap.first_offset, gap.next_offset, epoch):
                 copy.write(batch, written)
                 written += len(batch)
-                offset = until
         _copy(source, copy, read_to, size, written)
         copy.sync()
 

@@ -14,6 +14,7 @@ from goqueue.storage.data_directory import (
     LOGS_FOLDER,
     METADATA_FOLDER,
     STRAYS_FOLDER,
+    WORKERS_FILE,
 )
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
@@ -34,6 +35,11 @@ class StoppedFolder(NamedTuple):
 def stopped_folder(disk: Disk, path: Path) -> Iterator[StoppedFolder]:
     """Hold the lock, so that no broker starts meanwhile. `DataDirectoryError` if one runs."""
     if not (path / FORMAT_FILE).is_file():
+        if (path / WORKERS_FILE).is_file():
+            raise DataDirectoryError(
+                f"{path} is the folder of several workers; give the data directory of one of them, "
+                f"such as {path / 'worker-0'}"
+            )
         raise DataDirectoryError(f"{path} is not the data directory of a broker: no {FORMAT_FILE}")
     try:
         lock = OpenFile(disk, path / LOCK_FILE)

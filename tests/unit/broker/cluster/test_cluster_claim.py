@@ -7,11 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.broker.membership.cluster_claim import FEATURE_LEVEL, claim_cluster
+from goqueue.broker.membership.cluster_claim import claim_cluster
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Read
 from goqueue.model.errors import DataDirectoryError
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.data_directory import DataDirectory

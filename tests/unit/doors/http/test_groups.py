@@ -230,6 +230,8 @@ async def test_offsets_of_what_is_not_there_are_refused(
 
 async def test_new_partitions_reach_the_members(client: httpx.AsyncClient, orders: str) -> None:
     member = await join(client, "g")
+    plain = {"config": {"partition.growth": "plain"}}
+    await client.patch(f"/topics/{orders}", json=plain)
     await client.patch(f"/topics/{orders}", json={"partitions": 3})
     await until_rebalancing(client, member)
     member = await join(client, "g", memberId=member["memberId"])

@@ -125,6 +125,8 @@ async def test_new_partitions_come_without_joining_again(
     client: httpx.AsyncClient, orders: str
 ) -> None:
     member = await join(client, topics=[], topicRegex="ord.*")
+    plain = {"config": {"partition.growth": "plain"}}
+    await client.patch(f"/topics/{orders}", json=plain)
     await client.patch(f"/topics/{orders}", json={"partitions": 3})
     assert partitions((await heartbeat(client, member))["assignment"]) == [0, 1, 2]
     stats = (await client.get("/groups/g/rebalance/stats")).json()

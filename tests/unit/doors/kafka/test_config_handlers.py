@@ -1,11 +1,14 @@
 """Settings over the wire: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and the list."""
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
+from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -84,8 +87,9 @@ async def test_many_are_described_at_once(client: WireClient) -> None:
 async def test_broker_settings_are_told(client: WireClient) -> None:
     configs = await describe(client, BROKER, "0")
     assert configs["num.partitions"].value == "3"
-    assert configs["num.partitions"].read_only
+    assert not configs["num.partitions"].read_only
     assert configs["kafka.port"].config_source == 4
+    assert configs["kafka.port"].read_only
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,8 @@ async def test_broker_settings_are_told(client: WireClient) -> None:
         (TOPIC, "../a", ErrorCode.invalid_topic_exception),
         (BROKER, "7", ErrorCode.invalid_request),
         (BROKER, "x", ErrorCode.invalid_request),
-        (LOGGER, "0", ErrorCode.invalid_request),
+        (LOGGER, "", ErrorCode.invalid_request),
+        (LOGGER, "7", ErrorCode.invalid_request),
         (99, "a", ErrorCode.invalid_request),
     ],
 )
@@ -168,8 +173,113 @@ async def test_brokers_get_topic_defaults_each_or_all(client: WireClient) -> Non
     told = configs["topic.retention.ms"]
     assert (told.value, told.config_source) == ("456", 2)
     assert await alter(client, "1", changed, kind=BROKER) is ErrorCode.invalid_request
-    assert await alter(client, "0", changed, kind=LOGGER) is ErrorCode.invalid_request
     assert await alter(client, "z", changed) is ErrorCode.unknown_topic_or_partition
+
+
+async def test_brokers_take_kafkas_names(client: WireClient, broker: Node) -> None:
+    name = "log.retention.ms"
+    assert await alter(client, "", change(name, SET, "123"), kind=BROKER) is ErrorCode.none
+    told = (await describe(client, BROKER, ""))[name]
+    assert (told.value, told.config_source, told.read_only) == ("123", 3, False)
+    assert await alter(client, "0", change(name, SET, "456"), kind=BROKER) is ErrorCode.none
+    configs = await describe(client, BROKER, "0", include_synonyms=True)
+    synonyms = [(s.name, s.value, s.source) for s in configs[name].synonyms]
+    assert synonyms == [(name, "456", 2), (name, "123", 3), (name, "604800000", 5)]
+    assert configs["topic.retention.ms"].value == configs[name].value == "456"
+    own = (await describe(client, TOPIC, "a", include_synonyms=True))["retention.ms"]
+    assert [(s.name, s.source) for s in own.synonyms][:3] == [
+        ("retention.ms", 1),
+        (name, 2),
+        (name, 3),
+    ]
+    assert await alter(client, "0", change(name, DELETE, None), kind=BROKER) is ErrorCode.none
+    assert (await describe(client, BROKER, "0"))[name].value == "123"
+    appended = change("log.cleanup.policy", APPEND, "compact")
+    assert await alter(client, "", appended, kind=BROKER) is ErrorCode.none
+    told = (await describe(client, BROKER, "0"))["log.cleanup.policy"]
+    assert told.value == "delete,compact"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("kafka.port", ErrorCode.invalid_request),
+        ("advertised.listeners", ErrorCode.invalid_request),
+        ("num.io.threads", ErrorCode.invalid_config),
+        ("log.retention.ms", ErrorCode.invalid_config),
+    ],
+)
+async def test_what_brokers_refuse(client: WireClient, name: str, code: ErrorCode) -> None:
+    for broker in ("", "0"):
+        resource = {
+            "resource_type": BROKER,
+            "resource_name": broker,
+            "configs": [change(name, SET, "nonsense")],
+        }
+        answer = await client.call("incremental_alter_configs", resources=[resource])
+        (told,) = answer.responses
+        assert told.error_code is code
+        assert told.error_message.startswith(f"{name}: ")
+        resource["configs"] = [{"name": name, "value": "nonsense"}]
+        (told,) = (await client.call("alter_configs", resources=[resource])).responses
+        assert told.error_code is code
+
+
+@pytest.fixture
+def levels() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("goqueue.doors.kafka.server")
+    ours = logging.getLogger("goqueue").level
+    yield logger
+    logger.setLevel(logging.NOTSET)
+    logging.getLogger("goqueue").setLevel(ours)
+
+
+async def test_levels_of_log_lines(client: WireClient, levels: logging.Logger) -> None:
+    name = levels.name
+    await alter(client, "0", change("goqueue", SET, "WARN"), kind=LOGGER)
+    told = (await describe(client, LOGGER, "0"))[name]
+    assert (told.value, told.config_source, told.read_only) == ("WARN", 6, False)
+    wanted = change(name, SET, "debug")
+    assert await alter(client, "0", wanted, kind=LOGGER, validate_only=True) is ErrorCode.none
+    assert not levels.isEnabledFor(logging.DEBUG)
+    assert await alter(client, "0", wanted, kind=LOGGER) is ErrorCode.none
+    assert levels.isEnabledFor(logging.DEBUG)
+    assert (await describe(client, LOGGER, "0"))[name].value == "DEBUG"
+    assert await alter(client, "0", change(name, DELETE, None), kind=LOGGER) is ErrorCode.none
+    assert (await describe(client, LOGGER, "0"))[name].value == "WARN"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "code"),
+    [
+        ("0", change("goqueue.no.such", SET, "INFO"), ErrorCode.invalid_config),
+        ("0", change("asyncio", SET, "INFO"), ErrorCode.invalid_config),
+        ("0", change("goqueue", SET, "LOUD"), ErrorCode.invalid_config),
+        ("0", change("goqueue", DELETE, None), ErrorCode.invalid_request),
+        ("0", change("goqueue", APPEND, "INFO"), ErrorCode.invalid_request),
+        ("", change("goqueue", SET, "INFO"), ErrorCode.invalid_request),
+        ("1", change("goqueue", SET, "INFO"), ErrorCode.invalid_request),
+    ],
+)
+async def test_levels_that_are_refused(
+    client: WireClient, levels: logging.Logger, name: str, wrong: dict[str, Any], code: ErrorCode
+) -> None:
+    good = change(levels.name, SET, "FATAL")
+    assert await alter(client, name, good, wrong, kind=LOGGER) is code
+    assert levels.level == logging.NOTSET, "all or nothing"
+
+
+async def test_connections_are_counted_by_what_holds(client: WireClient, door: KafkaDoor) -> None:
+    limited = change("max.connections", SET, "1")
+    assert await alter(client, "0", limited, kind=BROKER) is ErrorCode.none
+    refused = await WireClient.connect(*door.address)
+    assert await refused.is_closed_by_broker()
+    refused.close()
+    freed = change("max.connections", DELETE, None)
+    assert await alter(client, "0", freed, kind=BROKER) is ErrorCode.none
+    taken = await WireClient.connect(*door.address)
+    assert (await taken.call("api_versions", 2)).error_code is ErrorCode.none
+    taken.close()
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -203,7 +313,7 @@ async def test_resources_with_settings_are_listed(client: WireClient) -> None:
         assert answer.error_code is ErrorCode.none
         return {(r.resource_type, r.resource_name) for r in answer.config_resources}
 
-    assert await listed() == {(TOPIC, "a"), (BROKER, "0")}
+    assert await listed() == {(TOPIC, "a"), (BROKER, "0"), (LOGGER, "0")}
     assert await listed(TOPIC) == {(TOPIC, "a")}
     assert (await client.call("list_config_resources", 0)).config_resources == ()
     answer = await client.call("list_config_resources", resource_types=(77,))

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 async def topic_id(broker: Node) -> UUID:
-    created = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=4))
+    new = NewTopic(name="a", partitions=4, config={"partition.growth": "plain"})
+    created = await BrokerService(broker).topics.create(ANYONE, new)
     return created.topic.id
 
 

@@ -250,6 +250,8 @@ class ClassicClient(Client):
     """Speaks the classic protocol, eager or cooperative, and assigns when it leads."""
 
     cooperative: bool = False
+    # As it is called; what it does is always the same.
+    strategy: str = "p"
     step: str = "join"
     leads: bool = False
     others: dict[str, set[Place]] = field(default_factory=dict)
@@ -285,7 +287,7 @@ class ClassicClient(Client):
             rebalance_timeout_ms=20_000,
             member_id=self.member_id,
             protocol_type="consumer",
-            protocols=(MemberProtocol(name="p", metadata=metadata),),
+            protocols=(MemberProtocol(name=self.strategy, metadata=metadata),),
         )
         self.coordinator.ask(
             self,

@@ -12,13 +12,15 @@ from goqueue.state.groups.states import (
     CONSUMER_MOVES,
     KIND_CHANGES,
     SHARE_MOVES,
+    STREAMS_MOVES,
 )
+from goqueue.state.groups.streams.group import StreamsGroup
 
 # From state to state, or from kind to kind.
 Move = tuple[Enum, Enum]
 
 # Classic groups check each of their steps by themselves; several may come in one command.
-_MOVES: Final[Mapping[Any, Mapping[Any, str]]] = {**CONSUMER_MOVES, **SHARE_MOVES}
+_MOVES: Final[Mapping[Any, Mapping[Any, str]]] = {**CONSUMER_MOVES, **SHARE_MOVES, **STREAMS_MOVES}
 
 
 class GroupWatch:
@@ -58,5 +60,5 @@ def _states(machine: GroupMachine) -> dict[str, Enum]:
     return {
         group_id: group.state
         for group_id, group in machine._registry.groups.items()
-        if isinstance(group, ConsumerGroup | ShareGroup)
+        if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup)
     }

@@ -133,7 +133,10 @@ class ShareFetching:
                 queue=part.key,
                 member=member_id,
                 max_messages=left_records,
-                readable=OffsetRange(partition.log_start_offset, partition.readable_end(isolation)),
+                readable=self._queues.gates.readable(
+                    part.key,
+                    OffsetRange(partition.log_start_offset, partition.readable_end(isolation)),
+                ),
                 lanes=lanes,
             )
             batches, ready = _NOTHING, list[OffsetRange]()

@@ -29,7 +29,7 @@ StateFilter = Annotated[
         name="state",
         pattern="^[A-Za-z]+$",
         description="Only groups in this state: Stable, Empty, PreparingRebalance, "
-        "CompletingRebalance, Assigning, Reconciling.",
+        "CompletingRebalance, NotReady, Assigning, Reconciling.",
     ),
 ]
 TypeFilter = Annotated[
@@ -37,14 +37,14 @@ TypeFilter = Annotated[
     QueryParameter(
         name="type",
         pattern="^[A-Za-z]+$",
-        description="Only groups of this type: classic, consumer, share.",
+        description="Only groups of this type: classic, consumer, share, streams.",
     ),
 ]
 
 
 class GroupSummary(msgspec.Struct, frozen=True, rename="camel"):
     group: str
-    type: Annotated[str, Meta(description="classic, consumer or share.")]
+    type: Annotated[str, Meta(description="classic, consumer, share or streams.")]
     state: str
     protocol_type: str
 
@@ -62,7 +62,8 @@ class GroupMember(msgspec.Struct, frozen=True, rename="camel"):
     topics: list[str]
     topic_regex: str | None
     epoch: Annotated[
-        int | None, Meta(description="Of a member of the consumer protocol (KIP-848).")
+        int | None,
+        Meta(description="Of a member of the consumer or streams protocol (KIP-848, KIP-1071)."),
     ]
     assignment: list[TopicPartitions]
 

@@ -17,3 +17,5 @@ GROUP_PARTITIONS_WITH_SERIES_MAX: Final = 10_000
 QUEUES_WITH_SERIES_MAX: Final = 1_000
 # Topics with delayed messages or dead letters; a few series each.
 TOPICS_WITH_SERIES_MAX: Final = 2_000
+# Values that Kafka clients push of themselves, of all clients together.
+CLIENT_SERIES_MAX: Final = 5_000

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from goqueue.doors.http.metrics import (
     bounds,
     calls,
+    clients,
     cluster,
     delays,
     groups,
@@ -28,9 +29,11 @@ from goqueue.doors.http.metrics import (
     traffic,
 )
 from goqueue.doors.http.metrics.families import Families
+from goqueue.doors.http.metrics.workers import together
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.caller import Caller
+from goqueue.model.measuring.figures import BrokerFigures
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
@@ -51,10 +54,13 @@ class _Figures(Collector):
 
 
 class Exposition:
-    """The figures of one broker; two brokers in one process (as in tests) do not mix."""
+    """The figures of one broker; two brokers in one process (as in tests) do not mix.
+
+    Workers of a machine are asked at one port. Whichever is asked tells the figures of all.
+    """
 
     def __init__(self, service: BrokerService, http: Traffic) -> None:
-        self._service = service
+        self._measuring = service.measuring
         self._http = http
         self._process = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._process)
@@ -62,21 +68,39 @@ class Exposition:
         GCCollector(registry=self._process)
         # Several at once would only slow each other down, and everything else.
         self._turn = asyncio.Lock()
+        self._turn_of_all = asyncio.Lock()
+        if self._measuring.is_of_workers:
+            self._measuring.offer_to_workers(
+                self._write,
+                groups_max=bounds.GROUPS_WITH_SERIES_MAX,
+                queues_max=bounds.QUEUES_WITH_SERIES_MAX,
+            )
 
     async def render(self, caller: Caller) -> bytes:
+        if self._measuring.is_of_workers:
+            async with self._turn_of_all:
+                texts = await self._measuring.written_by_workers(caller)
+                return await asyncio.to_thread(together, texts)
         async with self._turn:
-            figures = _Figures([*await self._read(caller), self._process.collect])
-            registry = CollectorRegistry(auto_describe=False)
-            registry.register(figures)
-            return await asyncio.to_thread(generate_latest, registry)
+            figures = await self._measuring.figures(
+                caller,
+                groups_max=bounds.GROUPS_WITH_SERIES_MAX,
+                queues_max=bounds.QUEUES_WITH_SERIES_MAX,
+            )
+            return await self._text(figures)
 
-    async def _read(self, caller: Caller) -> list[Families]:
-        measuring = self._service.measuring
-        figures = await measuring.figures(
-            caller,
-            groups_max=bounds.GROUPS_WITH_SERIES_MAX,
-            queues_max=bounds.QUEUES_WITH_SERIES_MAX,
-        )
+    async def _write(self, figures: BrokerFigures) -> bytes:
+        """For another worker, or this one's part of all."""
+        async with self._turn:
+            return await self._text(figures)
+
+    async def _text(self, figures: BrokerFigures) -> bytes:
+        collected = _Figures([*self._families(figures), self._process.collect])
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(collected)
+        return await asyncio.to_thread(generate_latest, registry)
+
+    def _families(self, figures: BrokerFigures) -> list[Families]:
         return [
             partial(cluster.families, figures.cluster),
             partial(calls.families, figures.calls),
@@ -88,7 +112,8 @@ class Exposition:
             partial(storage.families, figures.storage),
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
-            traffic.read(measuring.traffic, self._http),
+            partial(clients.families, figures.clients),
+            traffic.read(self._measuring.traffic, self._http),
         ]
 
 

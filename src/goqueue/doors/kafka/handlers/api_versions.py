@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 
-# KIP-584. Groups of the consumer protocol (KIP-848), share groups (KIP-932), and transactions that
-# raise the epoch at every end (KIP-890): clients use what they see finalized.
+# KIP-584. Groups of the consumer protocol (KIP-848), share groups (KIP-932), streams groups
+# (KIP-1071), and transactions that raise the epoch at every end (KIP-890): clients use what they
+# see finalized.
 FEATURES: Final[Mapping[str, int]] = {
     "group.version": 1,
     "share.version": 1,
+    "streams.version": 1,
     "transaction.version": 2,
 }
 # The levels are those of the program, so there is one set of them only.
@@ -34,11 +36,11 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
     api_keys = _api_keys(context.services.operations)
     if request is None:
         return {"error_code": ErrorCode.unsupported_version, "api_keys": api_keys}
-    if context.version >= _FIRST_VERSION_WITH_SOFTWARE and not (
-        _SOFTWARE_NAME.fullmatch(request.client_software_name)
-        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
-    ):
-        return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+    if context.version >= _FIRST_VERSION_WITH_SOFTWARE:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE_NAME.fullmatch(name) and _SOFTWARE_NAME.fullmatch(version)):
+            return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+        context.services.software.note(context.connection, name, version)
     supported = FEATURES if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else {}
     return {
         "error_code": ErrorCode.none,

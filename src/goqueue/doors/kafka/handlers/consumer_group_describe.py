@@ -4,14 +4,13 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.group_descriptions import described_groups
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import DescribedConsumerMember, NamedConsumerGroup
 from goqueue.model.rights import Resource, Verb
-from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
@@ -23,19 +22,7 @@ _CONSUMER: Final = 1
 
 
 async def handle(context: RequestContext, request: "ConsumerGroupDescribeRequest") -> Message:
-    return {
-        "groups": [
-            {
-                **await _described(context, group_id),
-                "authorized_operations": (
-                    operations_on(context, Resource.GROUP, group_id)
-                    if request.include_authorized_operations
-                    else NOT_ASKED_FOR
-                ),
-            }
-            async for group_id in in_slices(dict.fromkeys(request.group_ids))
-        ]
-    }
+    return await described_groups(context, request, _described)
 
 
 async def _described(context: RequestContext, group_id: str) -> Message:

@@ -15,9 +15,7 @@ from goqueue.service.needs import Need
 if TYPE_CHECKING:
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-# Loggers of brokers and client metrics: Kafka has settings for them, and here are none.
-_WITHOUT_ANY: Final = frozenset({8, 16})
-# Version 0 was made for client metrics alone; there are none here.
+# Version 0, which had another name, is about client metrics alone.
 _FIRST_VERSION_WITH_TYPES: Final = 1
 
 
@@ -26,12 +24,12 @@ async def handle(context: RequestContext, request: "ListConfigResourcesRequest")
         resources = context.service.administration.config_resources(context.caller)
     except ClusterAccessDenied as error:
         return {"error_code": error_code(error), "config_resources": ()}
-    known = {kind.value for kind in ConfigResourceKind} | _WITHOUT_ANY
-    if not known.issuperset(request.resource_types):
+    known = {kind.value for kind in ConfigResourceKind}
+    asked = {ConfigResourceKind.CLIENT_METRICS.value}
+    if context.version >= _FIRST_VERSION_WITH_TYPES:
+        asked = set(request.resource_types) or known
+    if not known.issuperset(asked):
         return {"error_code": ErrorCode.unsupported_version, "config_resources": ()}
-    if context.version < _FIRST_VERSION_WITH_TYPES:
-        return {"error_code": ErrorCode.none, "config_resources": ()}
-    asked = set(request.resource_types) or known
     return {
         "error_code": ErrorCode.none,
         "config_resources": [

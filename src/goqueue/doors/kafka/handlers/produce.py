@@ -151,6 +151,7 @@ async def _append(
             timeout_ms=timeout_ms,
             transactional_id=request.transactional_id,
             bumps_epoch=context.version >= FIRST_VERSION_WITH_EPOCH_BUMP,
+            connection=context.connection,
         )
     except PolicyViolation as error:
         # Kafka's name for a topic that only the broker writes.

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.group_descriptions import described_groups
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
@@ -13,7 +13,6 @@ from goqueue.model.groups.share_messages import (
     DescribedShareMember,
 )
 from goqueue.model.rights import Resource, Verb
-from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
@@ -21,19 +20,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") -> Message:
-    return {
-        "groups": [
-            {
-                **await _described(context, group_id),
-                "authorized_operations": (
-                    operations_on(context, Resource.GROUP, group_id)
-                    if request.include_authorized_operations
-                    else NOT_ASKED_FOR
-                ),
-            }
-            async for group_id in in_slices(dict.fromkeys(request.group_ids))
-        ]
-    }
+    return await described_groups(context, request, _described)
 
 
 async def _described(context: RequestContext, group_id: str) -> Message:

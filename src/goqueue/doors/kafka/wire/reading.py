@@ -22,6 +22,8 @@ MAX_ELEMENTS: Final = 1_000_000
 HEADER_MAX_TAGS: Final = 16
 # Kafka's own limit for strings, from the two-byte length of the older encoding.
 STRING_MAX_BYTES: Final = 0x7FFF
+# KIP-893: a signed byte says whether a structure that may be null follows; -1, if not.
+_NO_STRUCTURE: Final = 0xFF
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -167,16 +169,13 @@ def compile_reader(entity: Any, newest: Any) -> Read:
 
 def compile_stepwise_reader(entity: Any, newest: Any) -> ReadStepwise:
     """For messages of very many elements, which take long to read. An array of numbers is one
-    step, for it is quick. So are tagged fields and structures outside of arrays: no request has an
-    array in one."""
+    step, for it is quick. So are tagged fields: no request has an array in one."""
     layout = _layout(entity, newest)
     flexible = layout.flexible
     readers = [
         (
             _field_reader(field, layout.newest_fields.get(field.name), flexible=flexible),
-            _stepwise_array_reader(field, layout.newest_fields.get(field.name), flexible=flexible)
-            if _takes_steps(field)
-            else None,
+            _stepwise_field_reader(field, layout.newest_fields.get(field.name), flexible=flexible),
         )
         for field in layout.plain
     ]
@@ -196,9 +195,30 @@ def compile_stepwise_reader(entity: Any, newest: Any) -> ReadStepwise:
     return read
 
 
+def _stepwise_field_reader(
+    field: Field, newest: Field | None, *, flexible: bool
+) -> ReadStepwise | None:
+    """None for what is read at once."""
+    if not _takes_steps(field):
+        return None
+    if field.is_array:
+        return _stepwise_array_reader(field, newest, flexible=flexible)
+    inner = compile_stepwise_reader(field.entity, newest.entity if newest else None)
+    return _stepwise_nullable_reader(inner) if field.is_nullable else inner
+
+
+def _stepwise_nullable_reader(inner: ReadStepwise) -> ReadStepwise:
+    def read(buffer: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+        if buffer[position] == _NO_STRUCTURE:
+            return None, position + 1
+        return (yield from inner(buffer, position + 1))
+
+    return read
+
+
 def _takes_steps(field: Field) -> bool:
     if not field.is_array:
-        return False
+        return field.entity is not None and any(map(_takes_steps, fields_of(field.entity)))
     _, convert = FIXED.get(field.kafka_type or "", ("", str))
     return convert is not None
 
@@ -329,8 +349,7 @@ def _fixed_reader(kafka_type: str) -> Read:
 
 def _nullable_entity_reader(one: Read) -> Read:
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
-        # KIP-893: a signed byte says whether the structure follows.
-        if buffer[position] == 0xFF:
+        if buffer[position] == _NO_STRUCTURE:
             return None, position + 1
         return one(buffer, position + 1)
 

@@ -1,0 +1,239 @@
+"""What the two ends of a connection say: frames of a length (4 bytes, big-endian) and MessagePack.
+
+Every question has a number, and its answer the same one; answers come in any order. A watch is a
+question with many answers, until it is ended by either side.
+"""
+
+import asyncio
+import struct
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from goqueue.metadata.store import (
+    Compare,
+    Delete,
+    DeletePrefix,
+    Get,
+    GetPrefix,
+    KeyValue,
+    LeaseId,
+    Op,
+    Put,
+    WatchBatch,
+)
+from goqueue.model.errors import (
+    CompactedRevision,
+    GoQueueError,
+    InvalidRequest,
+    LeaseNotFound,
+    MetadataUnavailable,
+    ShuttingDown,
+)
+
+# etcd's `--max-txn-ops`: what keeps to the bounds of one store keeps to those of the other.
+OPERATIONS_MAX: Final = 128
+# Above etcd's 1.5 MiB a request.
+QUESTION_MAX_BYTES: Final = 2 * 1024 * 1024
+# All keys are one answer: a million partitions would fit in.
+ANSWER_MAX_BYTES: Final = 512 * 1024 * 1024
+
+LENGTH: Final = struct.Struct(">I")
+
+
+# --- questions ----------------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Of a message."""
+
+
+class DoPut(_Part, frozen=True, tag="put"):
+    key: str
+    value: bytes
+    lease: LeaseId
+
+
+class DoDelete(_Part, frozen=True, tag="delete"):
+    key: str
+
+
+class DoDeletePrefix(_Part, frozen=True, tag="delete-prefix"):
+    prefix: str
+
+
+class DoGet(_Part, frozen=True, tag="get"):
+    key: str
+
+
+class DoGetPrefix(_Part, frozen=True, tag="get-prefix"):
+    prefix: str
+
+
+SentOp = DoPut | DoDelete | DoDeletePrefix | DoGet | DoGetPrefix
+_Compares = Annotated[tuple[Compare, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+_Ops = Annotated[tuple[SentOp, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+
+
+class Transact(_Part, frozen=True, tag="transact"):
+    compares: _Compares
+    success: _Ops
+    failure: _Ops
+
+
+class GrantLease(_Part, frozen=True, tag="grant"):
+    ttl_ms: int
+
+
+class KeepAlive(_Part, frozen=True, tag="keep-alive"):
+    lease: LeaseId
+
+
+class Revoke(_Part, frozen=True, tag="revoke"):
+    lease: LeaseId
+
+
+class BeginWatch(_Part, frozen=True, tag="watch"):
+    prefix: str
+    from_revision: int
+
+
+class EndWatch(_Part, frozen=True, tag="end-watch"):
+    """Of the watch that was asked for under the same number."""
+
+
+Asked = DoGet | DoGetPrefix | Transact | GrantLease | KeepAlive | Revoke | BeginWatch | EndWatch
+
+
+class Question(_Part, frozen=True):
+    number: int
+    asked: Asked
+
+
+# --- answers ------------------------------------------------------------------------------
+
+
+class Found(_Part, frozen=True, tag="found"):
+    kvs: tuple[KeyValue, ...]
+    revision: int
+
+
+class Decided(_Part, frozen=True, tag="decided"):
+    succeeded: bool
+    revision: int
+    responses: tuple[tuple[KeyValue, ...], ...]
+
+
+class Granted(_Part, frozen=True, tag="granted"):
+    """A lease, or how long it goes on in ms."""
+
+    number: int
+
+
+class Done(_Part, frozen=True, tag="done"):
+    """There is nothing to say; of a watch: it has ended."""
+
+
+class Changed(_Part, frozen=True, tag="changed"):
+    batch: WatchBatch
+
+
+class Refused(_Part, frozen=True, tag="refused"):
+    kind: str
+    message: str
+    oldest_revision: int = 0
+
+
+Said = Found | Decided | Granted | Done | Changed | Refused
+
+
+class Answer(_Part, frozen=True):
+    number: int
+    said: Said
+
+
+# --- operations and errors on their way ---------------------------------------------------
+
+
+def sent(op: Op) -> SentOp:
+    match op:
+        case Put(key, value, lease):
+            return DoPut(key, value, lease)
+        case Delete(key):
+            return DoDelete(key)
+        case DeletePrefix(prefix):
+            return DoDeletePrefix(prefix)
+        case Get(key):
+            return DoGet(key)
+        case GetPrefix(prefix):
+            return DoGetPrefix(prefix)
+
+
+def received(op: SentOp) -> Op:
+    match op:
+        case DoPut():
+            return Put(op.key, op.value, op.lease)
+        case DoDelete():
+            return Delete(op.key)
+        case DoDeletePrefix():
+            return DeletePrefix(op.prefix)
+        case DoGet():
+            return Get(op.key)
+        case DoGetPrefix():
+            return GetPrefix(op.prefix)
+
+
+# A store that closes is away for who asks over a socket: its process ends, theirs does not.
+_KINDS: Final[dict[type[GoQueueError], str]] = {
+    InvalidRequest: "invalid",
+    LeaseNotFound: "no-lease",
+    MetadataUnavailable: "unavailable",
+    ShuttingDown: "unavailable",
+}
+_COMPACTED: Final = "compacted"
+_ERRORS: Final[dict[str, type[GoQueueError]]] = {
+    "invalid": InvalidRequest,
+    "no-lease": LeaseNotFound,
+}
+
+
+def refusal(error: GoQueueError) -> Refused:
+    if isinstance(error, CompactedRevision):
+        return Refused(_COMPACTED, error.message, error.oldest_revision)
+    return Refused(_KINDS.get(type(error), "unavailable"), error.message)
+
+
+def error_of(refused: Refused) -> GoQueueError:
+    if refused.kind == _COMPACTED:
+        return CompactedRevision(refused.message, refused.oldest_revision)
+    return _ERRORS.get(refused.kind, MetadataUnavailable)(refused.message)
+
+
+# --- frames -------------------------------------------------------------------------------
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class BadFrame(GoQueueError):
+    """The other end says what makes no sense: nothing more is read from it."""
+
+    code = "bad_frame"
+
+
+def framed(message: Question | Answer) -> bytes:
+    body = _ENCODER.encode(message)
+    return LENGTH.pack(len(body)) + body
+
+
+async def read_frame(
+    reader: asyncio.StreamReader, decoder: "msgspec.msgpack.Decoder[Any]", max_bytes: int
+) -> Any:
+    """The next message; `asyncio.IncompleteReadError` and `OSError` at the end of the line."""
+    (size_bytes,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+    if size_bytes > max_bytes:
+        raise BadFrame(f"a message of {size_bytes} bytes; the limit is {max_bytes}")
+    body = await reader.readexactly(size_bytes)
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFrame(f"a message that makes no sense: {error}") from None

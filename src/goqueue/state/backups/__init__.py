@@ -1,0 +1,1 @@
+"""Backups, as far as a broker knows of them: what must stay while somebody copies its logs."""
