@@ -15,15 +15,15 @@ ARGS ?=
 TARGETS ?=
 SECONDS ?= 60
 KEEP ?=
-# Two processes: much of the suite waits for servers and clients.
-PYTEST_ARGS ?= -n 2 --dist loadscope
+# Three processes on two cores: much of the suite waits for servers and clients.
+PYTEST_ARGS ?= -n 3 --dist loadscope
 
 # Where there is apt-get and the right to use it; else the caller says what is missing.
 apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test test-cluster lint format bench soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
+.PHONY: help setup hooks run test test-cluster test-workers lint format bench kafka-tools soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ test: lint kcat jq prometheus etcd ## Lint, types, import contracts and all test
 
 test-cluster: $(INSTALLED) kcat prometheus etcd ## The tests with real clients, at a broker of a cluster that leads nothing
 	$(BIN)/pytest $(PYTEST_ARGS) --goqueue-cluster tests/interop
+
+test-workers: $(INSTALLED) kcat prometheus etcd ## The same at two workers of one machine
+	$(BIN)/pytest $(PYTEST_ARGS) --goqueue-workers tests/interop
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check .
@@ -89,18 +92,21 @@ $(CLUSTERED): $(READY)
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
-	$(BIN)/pytest -m slow tests/interop
+	$(BIN)/pytest -m slow tests/interop tests/crash/test_delays.py tests/hostile
+
+kafka-tools: $(INSTALLED) etcd ## Commands of Apache Kafka's bin/ against Apache Kafka and GoQueue, compared; some minutes
+	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py
 
 soak-backup: $(INSTALLED) etcd ## 5 GB backed up under load, restored and compared byte by byte, of one broker and of three; MinIO
 	$(BIN)/python -m tests.crash.backups --gigabytes 5
 	$(BIN)/python -m tests.crash.backups --gigabytes 1 --cluster
 	$(BIN)/pytest -m slow tests/crash/test_backups.py tests/crash/test_backup_objects.py
 
-soak-splits: $(INSTALLED) etcd ## 20 splits under load, as many with a kill in each, and on a cluster; some ten minutes
-	$(BIN)/python -m tests.crash.splits --rounds 10
-	$(BIN)/python -m tests.crash.splits --rounds 10 --kill
-	$(BIN)/python -m tests.crash.splits --rounds 10 --java
-	$(BIN)/python -m tests.crash.splits --rounds 3 --cluster
+soak-splits: $(INSTALLED) etcd ## 20 splits under load, 20 with Kafka's client, and with kills on one broker and on three; half an hour
+	$(BIN)/python -m tests.crash.splits --rounds 10 $(ARGS)
+	$(BIN)/python -m tests.crash.splits --rounds 10 --java $(ARGS)
+	$(BIN)/python -m tests.crash.splits --rounds 5 --quiet 1 --kill $(ARGS)
+	$(BIN)/python -m tests.crash.splits --rounds 3 --quiet 1 --cluster --kill $(ARGS)
 
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
 	$(BIN)/python -m tests.crash.damages --count 1000
@@ -122,6 +128,7 @@ $(FUZZING): $(INSTALLED)
 
 soak-hostile: $(INSTALLED) ## A million hostile frames at each door, 10,000 connections, and a canary
 	$(BIN)/python -m tests.hostile.soak
+	$(BIN)/python -m tests.hostile.soak --workers 2 --frames 100000 --connections 2000
 
 demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline
 	@$(BIN)/python -m demo $(ARGS)

@@ -1,4 +1,5 @@
-"""How the suite is spread over processes: a file stays together, and so does all of Spark."""
+"""How the suite is spread over processes: a file stays together, and so does all of Spark. And an
+option, which pytest wants to know before it looks into the folders below."""
 
 from typing import Any
 
@@ -11,6 +12,14 @@ class _Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist's base is u
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--goqueue-workers",
+        action="store_true",
+        help="tests/interop: real clients talk to two workers of one machine",
+    )
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -26,6 +26,7 @@ from bench.cluster.gaps import CLIENT
 from bench.load_run import LoadFailed
 from bench.machine import describe_machine, keep_to_two_cores, load_average
 from bench.rounds import MEGABYTE, say
+from goqueue.model.replication_config import DEFAULT_MOVE_RATE
 from goqueue.testing import GoQueueCluster
 
 TOPIC: Final = "moved"
@@ -202,7 +203,10 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--rest", type=float, default=10.0, help="seconds between moves")
     parser.add_argument(
-        "--rate", type=int, default=0, help="bytes per second of each broker for moves; 0: any"
+        "--rate",
+        type=int,
+        default=DEFAULT_MOVE_RATE,
+        help="bytes per second of each broker for moves; 0: any",
     )
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     chosen = parser.parse_args()

@@ -24,7 +24,6 @@ from goqueue.testing import ServerProcess
 
 TOPIC = "later"
 PARTITIONS = 2
-KILLS = 5
 DELAYS_MS = (0, 20, 200, 1_500)
 WAIT_SECONDS = 60.0
 TOO_LATE = 409
@@ -168,8 +167,13 @@ def read_back(bootstrap: str) -> dict[int, list[tuple[bytes, int]]]:
     return found
 
 
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 @pytest.mark.parametrize("fsync_policy", ["always", "interval"])
-def test_delayed_messages_arrive_exactly_once_over_kills(tmp_path: Path, fsync_policy: str) -> None:
+def test_delayed_messages_arrive_exactly_once_over_kills(
+    tmp_path: Path, fsync_policy: str, kills: int
+) -> None:
     chance = random.Random(fsync_policy)
     options = ("--set", "log.level=warning", "--set", f"topic.fsync.policy={fsync_policy}")
     with ServerProcess(tmp_path, *options) as server:
@@ -180,7 +184,7 @@ def test_delayed_messages_arrive_exactly_once_over_kills(tmp_path: Path, fsync_p
         sender, canceller = Sender(server.bootstrap_servers), Canceller(server.http_url)
         sender.start()
         canceller.start()
-        for _ in range(KILLS):
+        for _ in range(kills):
             enough = len(sender.acknowledged) + chance.randint(50, 600)
             deadline = time.monotonic() + WAIT_SECONDS
             while len(sender.acknowledged) < enough:
@@ -215,7 +219,7 @@ def test_delayed_messages_arrive_exactly_once_over_kills(tmp_path: Path, fsync_p
     assert not early
     assert "Traceback" not in log_text
     # The test itself: much was delayed, and some was cancelled.
-    assert len(counts) > KILLS * 50
+    assert len(counts) > kills * 50
     assert canceller.cancelled
     # Too late, or the broker was just starting.
     assert canceller.refusals.keys() <= {TOO_LATE, 503}

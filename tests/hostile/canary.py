@@ -27,7 +27,7 @@ from kio.schema.produce.v9.response import ProduceResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
-from goqueue.client.blocking_connection import connect_any
+from goqueue.client.writing_cluster import WritingCluster
 from goqueue.model.records import NewRecord, decode_records, encode_records
 
 LOG: Final = "canary-log"
@@ -46,7 +46,7 @@ class Fault(Exception):
 
 class Canary:
     def __init__(self, bootstrap: str, http_url: str) -> None:
-        self._kafka = connect_any(bootstrap)
+        self._cluster = WritingCluster(bootstrap)
         self._http = http.client.HTTPConnection(urlsplit(http_url).netloc, timeout=ANSWER_SECONDS)
         self.times: dict[str, list[float]] = {}
         self.slow: list[tuple[float, str, float]] = []
@@ -58,6 +58,7 @@ class Canary:
         for name in (LOG, QUEUE):
             self._call("POST", "/topics", {"name": name, "partitions": 1})
         self._sqs("CreateQueue", QueueName=SQS_QUEUE)
+        self._kafka = self._cluster.leader(LOG, 0)
 
     def round(self, number: int) -> None:
         value = f"canary {number}"

@@ -1,6 +1,7 @@
 """Hostile clients at every door of a broker with default settings, and a canary that is served.
 
     python -m tests.hostile.soak --frames 1000000 --connections 10000
+    python -m tests.hostile.soak --frames 100000 --workers 2
 
 Says how it went, and ends with an error where a bar does not hold.
 """
@@ -50,6 +51,9 @@ class Outcome:
     loop: dict[str, Any] = field(default_factory=dict)
     canary: dict[str, Any] = field(default_factory=dict)
     tracebacks: int = 0
+    workers: int = 1
+    # Processes that died and were started again.
+    deaths: int = 0
 
     @property
     def longest_step_ms(self) -> float:
@@ -70,7 +74,11 @@ class Outcome:
             told
             for holds, told in (
                 (self.is_alive, "the broker died"),
-                (above_mb <= MEMORY_ABOVE_BASE_MB, f"memory: {above_mb:.0f} MB above the base"),
+                (not self.deaths, f"{self.deaths} workers died"),
+                (
+                    above_mb <= self.workers * MEMORY_ABOVE_BASE_MB,
+                    f"memory: {above_mb:.0f} MB above the base",
+                ),
                 (self.longest_step_ms <= STEP_MS, f"a step took {self.longest_step_ms} ms"),
                 (p99_ms <= CANARY_P99_MS, f"the canary's p99 is {p99_ms} ms"),
                 (not self.canary["fault_count"], f"the canary: {self.canary['faults']}"),
@@ -153,11 +161,13 @@ def run(
     seed: str,
     doors: tuple[str, ...] = DOORS,
     limit_seconds: float = 7_200,
+    workers: int = 1,
 ) -> Outcome:
-    outcome = Outcome()
+    outcome = Outcome(workers=workers)
     children = Children(folder)
-    with WatchedServer(folder / "data", folder / "loop.json") as server:
-        put_first(server.pid)
+    with WatchedServer(folder / "data", folder / "loop.json", workers=workers) as server:
+        for pid in server.pids:
+            put_first(pid)
         set_up(server.http_url)
         children.start(CANARY, "canary", server.bootstrap_servers, server.http_url)
         time.sleep(SETTLE_SECONDS)
@@ -189,6 +199,7 @@ def run(
             if server.is_running:
                 outcome.end_mb = server.usage().memory_mb
             outcome.tracebacks = server.log_text.count("Traceback")
+            outcome.deaths = server.log_text.count("; it is started again")
         finally:
             children.close()
     return outcome
@@ -202,24 +213,31 @@ def _start_senders(
     costly_every_seconds: float,
     seed: str,
 ) -> list[str]:
-    for door in doors:
-        address = (
-            server.bootstrap_servers if door == "kafka" else urlsplit(server.http_url).netloc
-        ).split(":")
+    places = {door: urlsplit(server.http_url).netloc for door in doors if door != "kafka"}
+    if "kafka" in doors:
+        # Each worker has a port of its own.
+        first, *others = server.bootstrap_servers.split(",")
+        places["kafka"] = first
+        places |= {f"kafka-{number}": other for number, other in enumerate(others, 1)}
+    for name, address in places.items():
+        door = name.partition("-")[0]
         children.start(
-            door, "sender", door, *address, str(frames), str(costly_every_seconds), f"{seed} {door}"
+            *(name, "sender", door, *address.split(":")),
+            *(str(frames), str(costly_every_seconds), f"{seed} {name}"),
         )
-    return list(doors)
+    return list(places)
 
 
 def _start_holders(
     children: Children, server: WatchedServer, connections: int, seed: str
 ) -> list[str]:
-    ports = [server.bootstrap_servers.split(":")[1], urlsplit(server.http_url).netloc.split(":")[1]]
+    kafka_ports = [each.split(":")[1] for each in server.bootstrap_servers.split(",")]
+    http_port = urlsplit(server.http_url).netloc.split(":")[1]
     names = []
     for number, first in enumerate(range(0, connections, HOLDER_CONNECTIONS), 1):
         count = min(HOLDER_CONNECTIONS, connections - first)
         names.append(f"holder-{number}")
+        ports = kafka_ports[number % len(kafka_ports)], http_port
         children.start(names[-1], "holder", *ports, str(count), str(number), f"{seed} {number}")
     return names
 
@@ -245,6 +263,7 @@ def main() -> None:
     parser.add_argument("--seed", default="soak")
     parser.add_argument("--doors", default=",".join(DOORS))
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=float, default=7_200, help="seconds for all of it")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="goqueue-hostile-"))
@@ -257,6 +276,7 @@ def main() -> None:
         seed=options.seed,
         doors=tuple(options.doors.split(",")),
         limit_seconds=options.limit,
+        workers=options.workers,
     )
     (folder / "outcome.json").write_text(json.dumps(vars(outcome), indent=1))
     misses = outcome.misses()

@@ -5,6 +5,9 @@ turn. Each is measured by the clock on the wall, and by the processor time of th
 a busy machine the first also counts the time in which other processes ran.
 
     python -m tests.hostile.watched_broker serve …
+
+Of several workers, each watches its own loop (`… watched_broker DESCRIPTOR`), and has a report of
+its own.
 """
 
 import asyncio
@@ -80,7 +83,7 @@ class LoopWatch:
             self._collector_seconds += time.perf_counter() - self._collector_began
 
     def _look_and_write(self) -> None:
-        path = Path(os.environ[REPORT_VARIABLE])
+        path = Path(f"{os.environ[REPORT_VARIABLE]}.{os.getpid()}")
         written = 0.0
         while True:
             time.sleep(LONG_SECONDS / 4)
@@ -89,7 +92,7 @@ class LoopWatch:
                 self._stack = [*self._stack, _told(sys._current_frames().get(self._loop_thread))]
             if now - written > WRITE_EVERY_SECONDS:
                 written = now
-                unfinished = path.with_suffix(".tmp")
+                unfinished = path.with_name(f"unfinished-{path.name}")
                 unfinished.write_text(json.dumps(self._report()))
                 unfinished.rename(path)
 
@@ -115,14 +118,33 @@ def _told(frame: FrameType | None) -> str:
 def _watch_the_loop() -> None:
     from goqueue.server import process
     from goqueue.server.ready_report import report_ready
+    from goqueue.server.workers import child
 
     def watched(*arguments: Any) -> None:
         LoopWatch()
         report_ready(*arguments)
 
     setattr(process, "report_ready", watched)  # noqa: B010
+    setattr(child, "PROGRAM", ("-m", "tests.hostile.watched_broker"))  # noqa: B010
+
+
+def _watched_worker(descriptor: int) -> int:
+    from goqueue.server.process import run_broker
+    from goqueue.server.workers import worker
+
+    async def watched(server: Any, stop_requested: Any, is_ready: Any) -> None:
+        def ready(addresses: Any) -> None:
+            LoopWatch()
+            is_ready(addresses)
+
+        await run_broker(server, stop_requested, ready)
+
+    setattr(worker, "run_broker", watched)  # noqa: B010
+    return worker.main(descriptor)
 
 
 if __name__ == "__main__":
+    if sys.argv[1].isdigit():
+        sys.exit(_watched_worker(int(sys.argv[1])))
     _watch_the_loop()
     main()

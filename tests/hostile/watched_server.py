@@ -18,23 +18,42 @@ class Usage(NamedTuple):
 
 
 class WatchedServer(ServerProcess):
-    """A broker process with default settings, and the report of its loop."""
+    """A broker with default settings, or several workers, and the reports of their loops."""
 
     PROGRAM = ("-m", "tests.hostile.watched_broker")
 
-    def __init__(self, data_dir: Path, report: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, report: Path, *options: str, workers: int = 1) -> None:
         environment = {**os.environ, REPORT_VARIABLE: str(report)}
-        super().__init__(data_dir, *options, environment=environment)
+        super().__init__(data_dir, *options, environment=environment, workers=workers)
         self._report = report
 
     def loop_report(self) -> dict[str, Any]:
-        report: dict[str, Any] = json.loads(self._report.read_text())
-        return report
+        """Of all loops that there were, as if they were one."""
+        found = [
+            json.loads(path.read_text())
+            for path in self._report.parent.glob(f"{self._report.name}.*")
+        ]
+        return {
+            "turns": sum(each["turns"] for each in found),
+            "over": {name: sum(each["over"][name] for each in found) for name in found[0]["over"]},
+            "longest": {
+                name: sorted(
+                    (turn for each in found for turn in each["longest"][name]),
+                    key=lambda turn: -turn[f"{name}_ms"],
+                )
+                for name in ("cpu", "wall")
+            },
+        }
+
+    @property
+    def pids(self) -> list[int]:
+        """Its own, and those of its children."""
+        return [self.pid, *_children(self.pid)]
 
     def usage(self) -> Usage:
-        pids = [self.pid, *_children(self.pid)]
+        pids = self.pids
         memory_kb = sum(map(_resident_kb, pids))
-        open_files = sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+        open_files = sum(map(_open_files, pids))
         return Usage(memory_kb / 1024, open_files, len(pids))
 
 
@@ -44,6 +63,14 @@ def _children(pid: int) -> list[int]:
         for child in map(int, task.read_text().split()):
             found += [child, *_children(child)]
     return found
+
+
+def _open_files(pid: int) -> int:
+    try:
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        # It ended between two looks.
+        return 0
 
 
 def _resident_kb(pid: int) -> int:

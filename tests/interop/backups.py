@@ -29,6 +29,8 @@ def goqueue(*arguments: str | Path, code: int = 0, bootstrap: str = "") -> str:
     words = list(map(str, arguments))
     result = CliRunner().invoke(app, words, env={"GOQUEUE_BOOTSTRAP": bootstrap or None})
     assert result.exit_code == code, result.output + str(result.exception)
+    # Anything else would be a traceback.
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output
     return result.output
 
@@ -37,11 +39,16 @@ def goqueue_json(*arguments: str | Path, bootstrap: str = "", code: int = 0) -> 
     return json.loads(goqueue(*arguments, "-o", "json", bootstrap=bootstrap, code=code))
 
 
-def launch(*arguments: str | Path, bootstrap: str = "") -> "subprocess.Popen[bytes]":
+def launch(
+    *arguments: str | Path, bootstrap: str = "", stderr: int | None = None
+) -> "subprocess.Popen[bytes]":
     """The command as a process that can be killed."""
     environment = {**os.environ, "GOQUEUE_BOOTSTRAP": bootstrap}
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], env=environment, stdout=subprocess.DEVNULL
+        [*COMMAND, *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
     )
 
 

@@ -1,10 +1,12 @@
 """Real clients against a real server process. One server serves a whole module.
 
 `pytest tests/interop --goqueue-cluster` puts a cluster in its place: clients talk to a broker that
-leads nothing, and all results must be the same.
+leads nothing, and all results must be the same. `--goqueue-workers` puts two workers of one machine
+in its place.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
@@ -20,7 +22,7 @@ _FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--goqueue-cluster"):
+    if not (config.getoption("--goqueue-cluster") or config.getoption("--goqueue-workers")):
         return
     left_out = [
         item
@@ -34,6 +36,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def new_server(pytestconfig: pytest.Config) -> NewServer:
+    if pytestconfig.getoption("--goqueue-workers"):
+        return partial(ServerProcess, workers=2)
     return ClusterAsServer if pytestconfig.getoption("--goqueue-cluster") else ServerProcess
 
 
@@ -44,7 +48,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _shared(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
     """A cluster takes seconds to start: modules that want nothing of their own share one."""
-    return "session" if config.getoption("--goqueue-cluster") else "module"
+    is_one = not (config.getoption("--goqueue-cluster") or config.getoption("--goqueue-workers"))
+    return "module" if is_one else "session"
 
 
 @pytest.fixture(scope=_shared)
@@ -61,7 +66,9 @@ def bootstrap(server: Server) -> str:
 @pytest.fixture
 def node_ids(server: Server) -> list[int]:
     """All brokers that there are; clients talk to the last."""
-    return [0] if isinstance(server, ServerProcess) else list(server.cluster.node_ids)
+    if isinstance(server, ServerProcess):
+        return list(range(server.workers))
+    return list(server.cluster.node_ids)
 
 
 @pytest.fixture

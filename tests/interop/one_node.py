@@ -10,12 +10,14 @@ REASONS: Final[Mapping[str, str]] = {
     "test_cluster_*.py": "have clusters of their own",
     "test_backup*.py": "have servers and folders of their own",
     "test_cli_cluster.py": "is about a node of one, and has a cluster of its own",
+    "test_kafka_bin.py": "has brokers of its own, one and three",
     "test_etcd_store.py": "is about etcd alone",
     "test_embedded.py": "is about the broker in a test's own process",
     "test_serve.py": "is about one process and its folder",
     "test_sqs_retries.py": "is about boto3 alone",
     "test_start.py": "is about what one process loads",
     "test_many_partitions.py": "is about the open files of one process",
+    "test_workers.py": "starts workers of its own",
     "test_emptied_segments.py": "makes the folder of a node by hand",
 }
 

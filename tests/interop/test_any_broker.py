@@ -8,6 +8,8 @@ from tests.busy_machine import stretched
 
 _FOLDER = Path(__file__).parent
 PART = (
+    "test_broker_settings.py::test_librdkafka_sets_and_takes_back",
+    "test_client_metrics.py::test_a_producer_and_a_consumer_push",
     "test_cli.py::test_topic_from_creation_to_deletion",
     "test_cli_queues.py::test_a_message_is_taken_kept_and_given_back",
     "test_cli_queues.py::test_the_kafka_address_may_be_an_option",

@@ -275,6 +275,46 @@ def test_damage_is_told_and_never_restored(
     assert "is whole" in goqueue("backup", "verify", store)
 
 
+def test_a_manifest_that_is_damaged_or_too_new(
+    server: ServerProcess, store: Path, tmp_path: Path
+) -> None:
+    bootstrap, target = server.bootstrap_servers, tmp_path / "restored"
+    make_topic(bootstrap, "orders", 1)
+    produce(bootstrap, "orders", values(0.2))
+    first = goqueue_json("backup", "create", store, bootstrap=bootstrap)
+    second = goqueue_json("backup", "create", store, bootstrap=bootstrap)
+    manifest = store / "backups" / f"{second['id']}.manifest"
+    whole = manifest.read_bytes()
+    line, _, body = whole.partition(b"\n")
+    newer = line.replace(b" 1 ", b" 2 ") + b"\n" + body
+    for content, step in (
+        (whole[:-10], "use an earlier one"),
+        (b"", "use an earlier one"),
+        (newer, "use the release that wrote it"),
+    ):
+        manifest.write_bytes(content)
+        for command in (("verify",), ("restore", "--data-dir", target)):
+            told = goqueue("backup", command[0], store, *command[1:], code=1)
+            assert second["id"] in told
+            assert step in told
+        assert not target.exists()
+        # The others are there as before, and nothing that this one may need is removed.
+        listed = goqueue("backup", "list", store, code=1)
+        assert first["id"] in listed
+        assert second["id"] in listed
+        told = goqueue("backup", "prune", store, "--keep", "1", "--yes", code=1)
+        assert second["id"] in told
+        assert len(list((store / "backups").iterdir())) == 2
+        assert "is whole" in goqueue("backup", "verify", store, first["id"])
+    # One that cannot be read is of no use to the next, and does not keep it from being made.
+    third = goqueue_json("backup", "create", store, bootstrap=bootstrap)
+    manifest.unlink()
+    goqueue("backup", "prune", store, "--keep", "1", "--yes")
+    goqueue("backup", "restore", store, third["id"], "--data-dir", target)
+    told = goqueue("backup", "restore", store, "--data-dir", target, code=1)
+    assert "is not empty" in told
+
+
 def test_commands_say_what_to_do_next(store: Path, tmp_path: Path) -> None:
     nobody = "127.0.0.1:1"
     assert "goqueue serve" in goqueue("backup", "create", store, code=1, bootstrap=nobody)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import requests
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -17,6 +17,7 @@ WAIT_SECONDS = 120.0
 # Brokers that wait for the processor must not seem dead.
 SESSION_SECONDS = 2.0
 SESSION_MAX_SECONDS = 12.0
+LONELY_SECONDS = 3.0
 TOPIC = "orders"
 STEPPED_DOWN = "the others go on without it"
 
@@ -92,6 +93,10 @@ def test_clients_leave_a_broker_that_alone_is_cut_off_from_etcd(cluster: GoQueue
     assert STEPPED_DOWN in readiness(cluster, first)[1]
     assert cluster.server(first).log_text.count(STEPPED_DOWN) == 1
     clients.say(b"elsewhere")
+    lonely = AdminClient({"bootstrap.servers": cluster.server(first).bootstrap_servers})
+    with pytest.raises(KafkaException):
+        # Who knows no other broker is not told what was once.
+        lonely.list_topics(timeout=LONELY_SECONDS)
     cluster.heal()
     until(lambda: whole(cluster))
     until(lambda: readiness(cluster, first)[0] == 200)

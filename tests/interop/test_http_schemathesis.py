@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.fuzz.http_api import problems, small_server
 from tests.interop.servers import NewServer
 
-EXAMPLES_PER_OPERATION = 25
+EXAMPLES_PER_OPERATION = 15
 # A third of it is enough on a quiet machine; pytest ends the test at 300.
 TIMEOUT_SECONDS = 280
 

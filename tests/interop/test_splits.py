@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaException, NewPartitions, NewTopic
 
 from goqueue.testing import GoQueueCluster
+from tests.crash.splits.kills import Kills
 from tests.crash.splits.rounds import ALL_KINDS, DRAIN_MS, OPTIONS, SplitRound, until
 from tests.interop.servers import NewServer, Server
 
@@ -28,12 +29,12 @@ def test_a_split_keeps_the_order_of_keys_for_every_kind_of_group(server: Server)
 
 def test_a_split_survives_a_kill(server: Server) -> None:
     """It is there with all its partitions, or not at all; and no order is lost."""
-    SplitRound(server, ("consumer", "range"), seed=1).run((6,), kill=True)
+    SplitRound(server, ("consumer", "range"), kills=Kills(server, seed=1)).run((6,))
 
 
 @pytest.mark.slow
 def test_one_split_after_another(server: Server) -> None:
-    SplitRound(server, ALL_KINDS, seed=2).run((6, 12))
+    SplitRound(server, ALL_KINDS).run((6, 12))
 
 
 def test_kafkas_tools_split_too(server: Server, topic: str) -> None:

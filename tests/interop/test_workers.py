@@ -10,7 +10,7 @@ import subprocess
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from goqueue.testing import ServerProcess
 from goqueue.testing.ports import free_port, free_ports
 from tests.busy_machine import stretched
+from tests.interop import backups as backup
 from tests.interop.sqs_api import connect, new_name
 from tests.interop.test_cli import COMMAND, TIMEOUT_SECONDS
 
@@ -41,6 +42,20 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture
 def topic(two: ServerProcess) -> str:
     return made_topic(two)
+
+
+@pytest.fixture(scope="module")
+def folder_of_mortals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("mortal") / "data", workers=2) as server:
+        yield server
+
+
+@pytest.fixture
+def mortal(folder_of_mortals: ServerProcess) -> ServerProcess:
+    """Two workers that tests kill, on one folder for all of these tests."""
+    if not folder_of_mortals.is_running:
+        folder_of_mortals.start()
+    return folder_of_mortals
 
 
 def until(is_so: Callable[[], Any]) -> None:
@@ -81,7 +96,13 @@ def leaders(server: ServerProcess, topic: str) -> Counter[int]:
     return Counter(partition.leader for partition in found.partitions.values())
 
 
-def send(server: ServerProcess, topic: str, count: int, start: int = 0) -> None:
+def send(
+    server: ServerProcess,
+    topic: str,
+    count: int,
+    start: int = 0,
+    keys: Sequence[bytes] | None = None,
+) -> None:
     failures: list[object] = []
 
     def delivered(error: object, _: Message) -> None:
@@ -90,7 +111,8 @@ def send(server: ServerProcess, topic: str, count: int, start: int = 0) -> None:
 
     producer = Producer({"bootstrap.servers": server.bootstrap_servers})
     for number in range(start, start + count):
-        producer.produce(topic, b"%d" % number, key=b"%d" % number, on_delivery=delivered)
+        key = b"%d" % number if keys is None else keys[number]
+        producer.produce(topic, b"%d" % number, key=key, on_delivery=delivered)
     assert producer.flush(WAIT_SECONDS) == 0
     assert not failures
 
@@ -234,7 +256,7 @@ def test_metrics_are_those_of_all_workers(two: ServerProcess, topic: str) -> Non
     # Whichever is asked, and as soon as both have loaded what it takes to answer.
     until(lambda: scraped()["goqueue_worker_up", "0", ""] == 1)
     until(lambda: scraped()["goqueue_worker_up", "1", ""] == 1)
-    for _ in range(10):
+    for _ in range(5):
         found = scraped()
         assert {worker for name, worker, _ in found if name == "goqueue_build_info"} == {"0", "1"}
         assert found["goqueue_brokers", "0", ""] == found["goqueue_brokers", "1", ""] == 2
@@ -254,6 +276,39 @@ def test_the_cluster_commands_know_them(two: ServerProcess) -> None:
     )
 
 
+def test_a_backup_of_all_workers_is_restored_to_one_broker(
+    two: ServerProcess, topic: str, tmp_path: Path
+) -> None:
+    send(two, topic, 100)
+    assert received(two, topic, "readers", 100) == set(range(100))
+    store, restored = tmp_path / "store", tmp_path / "restored"
+    backup.goqueue("backup", "create", store, bootstrap=two.bootstrap_servers)
+    assert "is whole" in backup.goqueue("backup", "verify", store)
+    backup.goqueue("backup", "restore", store, "--data-dir", restored)
+    was = backup.read(two.bootstrap_servers, topic)
+    with ServerProcess(restored) as one:
+        assert backup.read(one.bootstrap_servers, topic) == was
+        send(one, topic, 10, start=100)
+        assert received(one, topic, "readers", 10) == set(range(100, 110))
+    told = backup.goqueue("backup", "create", store, "--data-dir", two.data_dir, code=1)
+    assert "make the backup while it runs" in told
+
+
+def test_a_split_spreads_new_partitions_over_workers(two: ServerProcess, topic: str) -> None:
+    keys = [b"key-%d" % (number % 20) for number in range(400)]
+    send(two, topic, 200, keys=keys)
+    told = backup.goqueue(
+        *("topics", "split", topic, "--partitions", "8"), bootstrap=two.bootstrap_servers
+    )
+    assert "into 8 partitions" in told
+    assert leaders(two, topic) == {0: 4, 1: 4}
+    send(two, topic, 200, start=200, keys=keys)
+    found = {int(value) for *_, value, _ in backup.read(two.bootstrap_servers, topic) if value}
+    assert found == set(range(400))
+    layout = requests.get(f"{two.http_url}/topics/{topic}/layout", timeout=WAIT_SECONDS).json()
+    assert layout["epochs"][-1]["partitions"] == 8
+
+
 def test_log_lines_name_their_worker(two: ServerProcess) -> None:
     for worker in (0, 1):
         assert f"INFO [worker {worker}] " in two.log_text
@@ -263,67 +318,46 @@ def test_log_lines_name_their_worker(two: ServerProcess) -> None:
 # --- ends ---------------------------------------------------------------------------------
 
 
-def test_a_killed_worker_comes_back_and_nothing_is_lost(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", workers=2) as server:
-        topic = made_topic(server)
-        send(server, topic, 100)
-        assert received(server, topic, "readers", 100) == set(range(100))
-        for worker in (1, 0):
-            before = workers_of(server)
-            os.kill(before[worker], signal.SIGKILL)
-            come_back(server, worker, before)
-            # The other one is the same, and all is where it was.
-            assert workers_of(server)[1 - worker] == before[1 - worker]
-            assert leaders(server, topic) == {0: 2, 1: 2}
-        send(server, topic, 100, start=100)
-        assert received(server, topic, "all", 200) == set(range(200))
-        assert received(server, topic, "readers", 100) == set(range(100, 200))
-        assert "was ended by SIGKILL; it is started again" in server.log_text
-        assert server.sigterm() == 0
-        assert "Traceback" not in server.log_text
+def test_a_killed_worker_comes_back_and_nothing_is_lost(mortal: ServerProcess) -> None:
+    topic = made_topic(mortal)
+    send(mortal, topic, 100)
+    assert received(mortal, topic, "readers", 100) == set(range(100))
+    before = workers_of(mortal)
+    os.kill(before[1], signal.SIGKILL)
+    come_back(mortal, 1, before)
+    # The other one is the same, and all is where it was.
+    assert workers_of(mortal)[0] == before[0]
+    assert leaders(mortal, topic) == {0: 2, 1: 2}
+    send(mortal, topic, 100, start=100)
+    assert received(mortal, topic, "all", 200) == set(range(200))
+    assert received(mortal, topic, "readers", 100) == set(range(100, 200))
+    assert "was ended by SIGKILL; it is started again" in mortal.log_text
+    assert "Traceback" not in mortal.log_text
 
 
-def test_one_signal_ends_all_and_the_folder_keeps_everything(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", workers=3) as server:
-        topic = made_topic(server, partitions=6)
-        send(server, topic, 60)
-        pids = workers_of(server)
-        # As systemd does, which tells every process of a service.
-        for pid in (server.pid, *pids.values()):
-            os.kill(pid, signal.SIGTERM)
-        assert server.wait_ended() == 0
-        assert not any(is_alive(pid) for pid in pids.values())
-        assert server.log_text.count("stopped cleanly") == 3
-        server.start()
-        assert leaders(server, topic) == {0: 2, 1: 2, 2: 2}
-        assert received(server, topic, "readers", 60) == set(range(60))
-        folders = sorted(path.name for path in (tmp_path / "data").iterdir())
-        assert folders == [
-            *("broker.lock", "store", "worker-0", "worker-1", "worker-2", "workers.json")
-        ]
+def test_one_signal_ends_all_and_the_folder_keeps_everything(mortal: ServerProcess) -> None:
+    topic = made_topic(mortal)
+    send(mortal, topic, 60)
+    pids, stops = workers_of(mortal), mortal.log_text.count("stopped cleanly")
+    # As systemd does, which tells every process of a service.
+    for pid in (mortal.pid, *pids.values()):
+        os.kill(pid, signal.SIGTERM)
+    assert mortal.wait_ended() == 0
+    assert not any(is_alive(pid) for pid in pids.values())
+    assert mortal.log_text.count("stopped cleanly") == stops + 2
+    mortal.start()
+    assert leaders(mortal, topic) == {0: 2, 1: 2}
+    assert received(mortal, topic, "readers", 60) == set(range(60))
+    folders = sorted(path.name for path in mortal.data_dir.iterdir())
+    assert folders == ["broker.lock", "store", "worker-0", "worker-1", "workers.json"]
 
 
-def test_who_does_not_want_to_wait_ends_all_at_once(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", workers=2) as server:
-        pids = workers_of(server)
-        server.send_signal(signal.SIGTERM)
-        server.send_signal(signal.SIGINT)
-        assert server.wait_ended() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
-        until(lambda: not any(is_alive(pid) for pid in pids.values()))
-
-
-def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", workers=2) as server:
-        topic = made_topic(server)
-        send(server, topic, 50)
-        pids = workers_of(server)
-        server.sigkill()
-        # At once, while they may still be ending: the next start waits for them.
-        server.start()
-        assert not any(is_alive(pid) for pid in pids.values())
-        assert received(server, topic, "readers", 50) == set(range(50))
-        assert "is gone: it stops" in server.log_text
-        assert "Traceback" not in server.log_text
+def test_who_does_not_want_to_wait_ends_all_at_once(mortal: ServerProcess) -> None:
+    pids = workers_of(mortal)
+    mortal.send_signal(signal.SIGTERM)
+    mortal.send_signal(signal.SIGINT)
+    assert mortal.wait_ended() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    until(lambda: not any(is_alive(pid) for pid in pids.values()))
 
 
 @pytest.mark.slow
@@ -333,6 +367,7 @@ def test_a_worker_that_dies_over_and_over_is_given_up(tmp_path: Path) -> None:
         # Its next starts fail: somebody broke its folder.
         (data / "worker-1" / "format.json").write_text("nonsense")
         os.kill(workers_of(server)[1], signal.SIGKILL)
+        until(lambda: not server.is_running)
         assert server.wait_ended() == 1
         text = server.log_text
         assert "worker 1 died 10 times in a row" in text
@@ -343,6 +378,7 @@ def test_a_worker_that_dies_over_and_over_is_given_up(tmp_path: Path) -> None:
 # --- starts -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_folder_of_one_broker_goes_on_with_several(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as alone:
@@ -361,9 +397,30 @@ def test_a_folder_of_one_broker_goes_on_with_several(tmp_path: Path) -> None:
     refused = serve("--data-dir", str(data), "--kafka-port", "0", "--http-port", "0")
     assert refused.returncode == 1
     assert "on worker 1); start it with --workers 2" in refused.stderr
+
+
+@pytest.mark.slow
+def test_more_workers_later_and_fewer_once_they_are_drained(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data, workers=2) as server:
+        topic = made_topic(server)
+        send(server, topic, 40)
     with ServerProcess(data, workers=3) as server:
-        assert leaders(server, made_topic(server, partitions=6)) == {0: 2, 1: 2, 2: 2}
-        assert received(server, topic, "others", 40) == set(range(40))
+        wide = made_topic(server, partitions=6)
+        assert leaders(server, wide) == {0: 2, 1: 2, 2: 2}
+        send(server, wide, 60)
+        assert received(server, topic, "readers", 40) == set(range(40))
+    refused = serve("--data-dir", str(data), "--workers", "2", "--kafka-port", "0")
+    assert refused.returncode == 1
+    assert " on worker 2); start it with --workers 3" in refused.stderr
+    assert "`goqueue cluster drain 2 --wait`" in refused.stderr
+    with ServerProcess(data, workers=3) as server:
+        drain = ("cluster", "drain", "2", "--wait", "--yes")
+        backup.goqueue(*drain, bootstrap=server.bootstrap_servers)
+        until(lambda: 2 not in leaders(server, wide))
+    with ServerProcess(data, workers=2) as server:
+        assert received(server, wide, "all", 60) == set(range(60))
+        assert received(server, topic, "all", 40) == set(range(40))
 
 
 def test_what_is_wrong_is_said_before_anything_is_started(tmp_path: Path) -> None:

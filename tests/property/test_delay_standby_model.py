@@ -366,7 +366,7 @@ def _replayed(log: PartitionLog, end: int) -> DelayMachine:
     return machine
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_who_stands_by_knows_what_waits(seed: int) -> None:
     async def scenario(folder: Path) -> None:

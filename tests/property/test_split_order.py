@@ -73,6 +73,9 @@ class SplitsInAWorld(RuleBasedStateMachine):
         self.producers = [Producer(partitions) for _ in range(PRODUCERS)]
         kept = GroupSettings(initial_rebalance_delay_ms=50, uncommitted_gate_ms=NEVER_MS)
         self.coordinator.world = GroupWorld(kept, self.topics())
+        # Clients begin with the newest, where nothing is committed: the first partitions are read
+        # from their start because it is, and all that is split off because it should be.
+        self.ask_to_commit(dict.fromkeys(range(partitions), 0), generation_id=-1, member_id="")
 
     def topics(self) -> Topics:
         return Topics([TopicInfo("a", topic_id("a"), len(self.logs), splits=self.splits)])
@@ -191,18 +194,19 @@ class SplitsInAWorld(RuleBasedStateMachine):
         if client is None or client.zombie:
             return
         read = {p: self.positions.get((id(client), p)) for _, p in client.owned}
-        offsets = tuple(
-            OffsetToCommit(topic="a", partition=partition, offset=offset)
-            for partition, offset in read.items()
-            if offset is not None
-        )
-        if not offsets:
-            return
+        known = {partition: offset for partition, offset in read.items() if offset is not None}
+        if known:
+            self.ask_to_commit(known, client.generation, client.member_id)
+
+    def ask_to_commit(self, read: dict[int, int], generation_id: int, member_id: str) -> None:
         request = OffsetCommit(
             group_id="g",
-            offsets=offsets,
-            generation_id=client.generation,
-            member_id=client.member_id,
+            offsets=tuple(
+                OffsetToCommit(topic="a", partition=partition, offset=offset)
+                for partition, offset in read.items()
+            ),
+            generation_id=generation_id,
+            member_id=member_id,
         )
         answer = self.coordinator.tell(
             lambda machine, ticket, now_ms: machine.commit_offsets(
@@ -217,7 +221,7 @@ class SplitsInAWorld(RuleBasedStateMachine):
 
     def committed(self, partition: int) -> int:
         found = self.coordinator.world.machine._table.get("g", "a", partition)
-        return 0 if found is None else found.offset
+        return len(self.logs[partition]) if found is None else found.offset
 
     @invariant()
     def who_gives_a_partition_up_forgets_where_it_was(self) -> None:

@@ -250,7 +250,8 @@ def _context(image: MetadataImage) -> RequestContext:
         views=lambda _: list(image.topics.values()), view=lambda _, name: image.topics[name]
     )
     service = SimpleNamespace(
-        topics=topics, administration=SimpleNamespace(cluster_at_work=cluster_at_work)
+        topics=topics,
+        administration=SimpleNamespace(cluster_at_work=cluster_at_work, stepped_down=None),
     )
     return RequestContext(
         cast(Any, SimpleNamespace(service=service)),

@@ -13,3 +13,9 @@ class BackupDamaged(BackupFailed):
     """Something in the store is not what was once written there."""
 
     code = "backup_damaged"
+
+
+class BackupTooNew(BackupDamaged):
+    """A later release made it; it may be whole, but nobody here can tell."""
+
+    code = "backup_too_new"

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.backup.errors import BackupDamaged
+from goqueue.backup.errors import BackupDamaged, BackupTooNew
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
 from goqueue.model.settings import INT32_MAX
@@ -132,7 +132,7 @@ def decode(data: bytes, name: str) -> Manifest:
     if not newline or len(words) != 3 or words[0] != _MAGIC:
         raise BackupDamaged(f"the manifest of backup {name} is none of GoQueue's")
     if words[1] != str(FORMAT):
-        raise BackupDamaged(
+        raise BackupTooNew(
             f"backup {name} has format {words[1]}; this release reads {FORMAT}: use the release "
             "that wrote it"
         )

@@ -31,7 +31,8 @@ class ObjectStore:
                 "s3://bucket/path"
             ) from error
         self._path = path.rstrip("/")
-        if not self._path:
+        is_without_bucket = self._files.type_name in _FLAT and self._path.startswith("/")
+        if not self._path or is_without_bucket:
             raise BackupFailed(f"{address} names no bucket; give s3://bucket/path")
 
     def put(self, name: str, content: bytes) -> None:
@@ -57,13 +58,29 @@ class ObjectStore:
 
     def names(self, folder: str) -> Iterator[Found]:
         wanted = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=True)
-        for found in self._files.get_file_info(wanted):
+        everything = self._files.get_file_info(wanted)
+        if not everything:
+            self._check_bucket()
+        for found in everything:
             if found.type is fs.FileType.File:
                 yield Found(found.path.removeprefix(self._path + "/"), found.size or 0)
 
     def remove(self, name: str) -> None:
         if self.size(name) is not None:
             self._files.delete_file(self._full(name))
+
+    def _check_bucket(self) -> None:
+        """Of a bucket that is not there, a store lists as little as of an empty one."""
+        bucket = self._path.partition("/")[0]
+        if self._files.type_name not in _FLAT:
+            return
+        try:
+            is_there = self._files.get_file_info(bucket).type is not fs.FileType.NotFound
+        except OSError:
+            # Somebody may have rights to a part of it only.
+            return
+        if not is_there:
+            raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
     def _full(self, name: str) -> str:
         return f"{self._path}/{name}"

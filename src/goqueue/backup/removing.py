@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from goqueue.backup.catalogue import Catalogue
 from goqueue.backup.creating import new_backup_id
+from goqueue.backup.errors import BackupDamaged, BackupFailed, BackupTooNew
 from goqueue.backup.pruning import Prune, choose, unneeded
 from goqueue.backup.running import Work, at_work, marked
 
@@ -20,7 +21,15 @@ class Removed(NamedTuple):
 
 def plan_prune(catalogue: Catalogue, *, keep: int, since_ms: int | None) -> Prune:
     """A manifest that cannot be read stops this: nobody knows what it needs."""
-    taken_at_ms = {manifest.id: manifest.taken_at_ms for manifest in catalogue.manifests()}
+    try:
+        taken_at_ms = {manifest.id: manifest.taken_at_ms for manifest in catalogue.manifests()}
+    except BackupTooNew:
+        raise
+    except BackupDamaged as error:
+        raise BackupFailed(
+            f"{error.message}; nothing was removed, for nobody knows which objects it needs. "
+            f"Remove its manifest below {catalogue.store.address}/backups, and prune again"
+        ) from error
     return choose(taken_at_ms, keep=keep, since_ms=since_ms)
 
 

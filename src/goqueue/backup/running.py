@@ -49,7 +49,7 @@ def at_work(store: Store, work: Work, *, now_ms: int) -> list[str]:
             mark = msgspec.json.decode(store.get(name, size_max=_MARK_BYTES_MAX), type=_Mark)
         except FileNotFoundError:
             continue
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             # Nobody knows what it says, and it is easily removed.
             raise BackupFailed(
                 f"{store.address}/{name} cannot be read; remove it if no backup is being made"

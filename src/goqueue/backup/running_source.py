@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from goqueue.client.log_ranges import EARLIEST, READ_UNCOMMITTED, LogRange
 from goqueue.client.log_reader import read_stored
 from goqueue.model.backups import CutPartition
 from goqueue.model.companions import DELAYED, QUEUE_STATE, kind_and_owner
+from goqueue.model.errors import UnknownNode
 from goqueue.model.topics import OFFSETS_TOPIC
 from goqueue.state import metadata_keys as keys
 
@@ -49,27 +51,40 @@ _PATIENCE_SECONDS: Final = 60.0
 
 
 class _Broker:
-    """One broker that holds still for this backup."""
+    """One broker that holds still for this backup. `node` tells it from others at its address."""
 
-    def __init__(self, api: HttpApi, url: str) -> None:
+    def __init__(self, url: str, node: int | None = None) -> None:
         self.url = url
-        self._api = api
+        self._api = HttpApi(url)
+        self._node = node
         self._id: str | None = None
 
     def begin(self) -> None:
-        self._id = str(self._api.post("backups", body={"ttlMs": TTL_MS})["id"])
+        try:
+            answer = self._api.post("backups", body={"ttlMs": TTL_MS}, node=self._node)
+        except HttpRefused as error:
+            if error.status != HTTPStatus.NOT_FOUND or error.reason == UnknownNode.code:
+                raise
+            raise BackupFailed(
+                f"the broker at {self.url} knows nothing of backups: it runs an earlier release, "
+                "upgrade it first"
+            ) from error
+        self._id = str(answer["id"])
 
     def renew(self, **more: int) -> None:
-        self._api.put("backups", self._name, body={"ttlMs": TTL_MS, **more})
+        body = {"ttlMs": TTL_MS, **more}
+        self._api.put("backups", self._name, body=body, node=self._node)
 
     def cut(self, *, with_metadata: bool = False) -> dict[str, Any]:
         body = {"withMetadata": with_metadata}
-        answer: dict[str, Any] = self._api.post("backups", self._name, "cut", body=body)
+        answer: dict[str, Any] = self._api.post(
+            "backups", self._name, "cut", body=body, node=self._node
+        )
         return answer
 
     def end(self) -> None:
         if self._id is not None:
-            self._api.delete("backups", self._name)
+            self._api.delete("backups", self._name, node=self._node)
             self._id = None
 
     @property
@@ -78,12 +93,26 @@ class _Broker:
         return self._id
 
 
+def _at_one_address(urls: list[str]) -> list[_Broker]:
+    """Workers of one machine, each by its number; none where every broker has its own address."""
+    if len(urls) != 1:
+        return []
+    try:
+        told = HttpApi(urls[0]).get("cluster", "metadata", limit=1)["brokers"]
+        nodes = [int(broker["nodeId"]) for broker in told]
+        is_one = len({broker["httpUrl"] for broker in told}) == 1
+    except (HttpUnreachable, HttpRefused, KeyError, TypeError, ValueError):
+        # What is wrong is told when the backup begins.
+        return []
+    return [_Broker(urls[0], node) for node in nodes] if is_one and len(nodes) > 1 else []
+
+
 class RunningSource:
     def __init__(self, bootstrap: str, http_urls: str) -> None:
         """`http_urls` are those of all brokers, with commas between."""
         self._bootstrap = bootstrap
         urls = [each.strip() for each in http_urls.split(",") if each.strip()]
-        self._brokers = [_Broker(HttpApi(url), url) for url in urls]
+        self._brokers = _at_one_address(urls) or [_Broker(url) for url in urls]
         self._failure: BackupFailed | None = None
         self._over = threading.Event()
         self._renewing: threading.Thread | None = None

@@ -15,7 +15,7 @@ from goqueue.model.errors import CorruptBatch
 from goqueue.model.names import topic_partition
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.clean_stop import LogEnd
-from goqueue.storage.data_directory import FORMAT_FILE, NODE_FILE, FolderFormat
+from goqueue.storage.data_directory import FORMAT_FILE, NODE_FILE, WORKERS_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import load
 from goqueue.storage.mending.stopped_folder import StoppedFolder, stopped_folder
@@ -31,6 +31,11 @@ class StoppedSource:
     """Holds the folder's lock, so that no broker starts meanwhile."""
 
     def __init__(self, data_dir: Path) -> None:
+        if (data_dir / WORKERS_FILE).is_file():
+            raise BackupFailed(
+                f"{data_dir} is the folder of several workers; start it with `goqueue serve "
+                f"--data-dir {data_dir} --workers …`, and make the backup while it runs"
+            )
         self._path = data_dir
         self._disk = Disk()
         self._opened = ExitStack()

@@ -131,7 +131,7 @@ class Node:
             )
         self._is_closed = False
         self.traffic = DoorTraffic()
-        changes = KeyChanges(store, self._follower)
+        self.changes = changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
         self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
         self.tracing = Tracing(
@@ -157,9 +157,9 @@ class Node:
         self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
-        self.draining = Draining(changes, self._follower, self.led)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.news = News(self.calls)
+        self.draining = Draining(changes, self._follower, self.led, self.news)
         self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
         self.replica_serving = ReplicaServing(
             self.led.find,

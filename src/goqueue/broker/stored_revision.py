@@ -1,8 +1,9 @@
-"""Whether a data directory and the metadata store belong together."""
+"""Whether a data directory, the metadata store and this release belong together."""
 
 from goqueue.metadata.keyspace import FIRST_REVISION
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.errors import DataDirectoryError, MetadataUnavailable
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.data_directory import DataDirectory
 
@@ -15,8 +16,21 @@ async def revision_of(store: MetadataStore) -> int | None:
         return None
 
 
+async def check_feature_level(store: MetadataStore) -> None:
+    """Refuse what a later release stored, and this one would misread."""
+    found = (await store.get(keys.FEATURE_LEVEL_KEY)).one
+    level = 0 if found is None else keys.decode_value(found.key, found.value, int)
+    if level > FEATURE_LEVEL:
+        raise DataDirectoryError(
+            f"the metadata is at feature level {level}, and this release knows {FEATURE_LEVEL}: "
+            "use the release that the other brokers have, or that this folder had last"
+        )
+
+
 async def check_metadata(store: MetadataStore, directory: DataDirectory) -> None:
-    """Refuse metadata that lost its end: folders of topics that it forgot would be removed."""
+    """Refuse metadata of a later release; and such that lost its end: folders of topics that it
+    forgot would be removed."""
+    await check_feature_level(store)
     expected = None if directory.last_stop is None else directory.last_stop.metadata_revision
     if expected is None:
         return

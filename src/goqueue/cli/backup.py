@@ -99,17 +99,32 @@ def create(
 
 @backup.command("list", epilog=examples("goqueue backup list /mnt/backups -o json"))
 def list_backups(store: StoreArgument, output: OutputOption = Output.TABLE) -> None:
-    """The backups of a store, oldest first."""
-    from goqueue.cli.moments import format_moment
-
+    """The backups of a store, oldest first. Ends with status 1 if one of them cannot be read."""
+    rows: list[dict[str, object]] = []
+    problems: list[str] = []
     with _told(store) as catalogue:
-        rows = [_facts(manifest) for manifest in catalogue.manifests()]
+        from goqueue.backup.errors import BackupDamaged
+
+        for each in catalogue.ids():
+            try:
+                rows.append(_facts(catalogue.find(each)))
+            except BackupDamaged as error:
+                problems.append(error.message)
     if output is not Output.TABLE:
         print_document(rows, output)
-        return
-    if not rows:
+    elif rows:
+        _print_backups(rows, output)
+    elif not problems:
         typer.echo(f"no backup in {store}", err=True)
-        return
+    for problem in problems:
+        typer.echo(f"goqueue: {problem}", err=True)
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+def _print_backups(rows: list[dict[str, object]], output: Output) -> None:
+    from goqueue.cli.moments import format_moment
+
     columns = {
         "id": "Backup",
         "taken": "Taken",

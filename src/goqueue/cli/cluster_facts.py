@@ -17,7 +17,7 @@ def check_cluster(api: "HttpApi") -> dict[str, Any]:
     if not state["isCluster"]:
         raise CommandFailed(
             "this broker is a node of one: it leads everything, and no other could; a cluster is "
-            "started with `goqueue serve --cluster etcd://…`"
+            "started with `goqueue serve --cluster etcd://…`, several workers with `--workers`"
         )
     return state
 

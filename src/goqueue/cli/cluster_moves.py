@@ -92,7 +92,7 @@ def drain(
 ) -> None:
     """Move everything away from a node, which gets nothing new from then on."""
     api = http_api(bootstrap, http)
-    check_cluster(api)
+    known = check_cluster(api)["nodes"]
     if undo:
         api.patch("cluster", "nodes", str(node), body={"isCordoned": False})
         typer.echo(f"node {node} gets replicas again", err=True)
@@ -107,7 +107,8 @@ def drain(
             "take one: start another node first"
         )
     confirm(f"Move {len(plan['moves'])} partitions away from node {node}?", yes=yes)
-    api.patch("cluster", "nodes", str(node), body={"isCordoned": True})
+    if any(each["nodeId"] == node for each in known):
+        api.patch("cluster", "nodes", str(node), body={"isCordoned": True})
     _carry_out(api, plan["moves"], output, wait=wait)
     if wait:
         typer.echo(f"node {node} has no replicas any more, and gets none", err=True)
@@ -173,7 +174,7 @@ def resume(bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP, http: HttpOption = No
     http_api(bootstrap, http).patch("cluster", "moves", body={"isPaused": False})
 
 
-@moves.command("limit", epilog=examples("goqueue cluster moves limit 10000000"))
+@moves.command("limit", epilog=examples("goqueue cluster moves limit 50000000"))
 def limit(
     rate: Annotated[
         int,
@@ -184,7 +185,8 @@ def limit(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
-    """Hold moves to a rate. Replicas in sync are never held back."""
+    """Hold moves to another rate than 20 MB/s. What is written meanwhile is copied on top of it,
+    and replicas in sync are never held back."""
     http_api(bootstrap, http).patch("cluster", "moves", body={"rateBytes": rate})
 
 

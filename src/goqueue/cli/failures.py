@@ -14,6 +14,7 @@ FAILED: Final = 1
 # What to do next, by the error's stable code.
 _NEXT_STEP: Final = {
     "broker_unreachable": "start one with `goqueue serve`, or name another with --bootstrap",
+    "backup_damaged": "use an earlier one (`goqueue backup list`), and make a new one soon",
     "http_unreachable": "can it be reached from here? Name another address with --http",
 }
 # The same for what a broker refuses over HTTP: its own code, or the schema registry's.

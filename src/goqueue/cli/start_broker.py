@@ -14,6 +14,9 @@ def start_broker(
     """Runs until SIGTERM or Ctrl-C; raises `GoQueueError` when it cannot start."""
     loaded = load_broker_config(config_file=config_file, environment=os.environ, options=options)
     skip_needless_imports()
+    if ready_file is not None:
+        # One that was killed left it behind, and this one is not ready yet.
+        ready_file.unlink(missing_ok=True)
 
     from goqueue.server.workers.folder import is_of_workers
 

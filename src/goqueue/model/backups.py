@@ -1,9 +1,16 @@
 """The cut of a backup: how far each partition goes that one broker leads, at one moment."""
 
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from goqueue.model.names import NodeId
+
+# For how long compaction is put off unless somebody asks again: a copy does so several times
+# within this.
+TTL_MAX_MS: Final = 10 * 60 * 1000
+# For how long transactions wait: clients notice no more of it than a slow answer.
+PAUSE_MAX_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +24,7 @@ class CutPartition:
     end: int
     size_bytes: int
     segment_bytes: int
-    # Whether batches below `end` may change: nothing of an earlier copy is used again then.
+    # Whether batches below `end` may change: nothing is used again then without being read.
     is_compacted: bool
 
 

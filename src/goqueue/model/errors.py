@@ -96,6 +96,12 @@ class InvalidRequiredAcks(InvalidRequest):
     code = "invalid_required_acks"
 
 
+class UnknownBroker(InvalidRequest):
+    """Of which something was to be set or told: Kafka calls the request invalid."""
+
+    code = "unknown_broker"
+
+
 class TopicExists(GoQueueError):
     code = "topic_exists"
 
@@ -160,6 +166,12 @@ class PolicyViolation(GoQueueError):
     """Allowed in form, refused by a rule of this broker (such as touching an internal topic)."""
 
     code = "policy_violation"
+
+
+class OlderBrokers(GoQueueError):
+    """Brokers of the cluster run an earlier release, which does not know what was asked for."""
+
+    code = "older_brokers"
 
 
 class TooManyGroups(PolicyViolation):

@@ -40,11 +40,14 @@ class Split:
     def is_draining(self) -> bool:
         return self.is_ordered and len(self.ends) < self.parents
 
+    @property
+    def children(self) -> range:
+        """Partitions that wait for a parent: those that this split made, if it keeps the order."""
+        return range(self.parents, self.partitions) if self.is_ordered else range(0)
+
     def parent_of(self, index: int) -> int | None:
-        """Of a partition that this split made."""
-        if not self.is_ordered or not self.parents <= index < self.partitions:
-            return None
-        return index % self.parents
+        """None of a partition that is no child of this split."""
+        return index % self.parents if index in self.children else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +90,7 @@ def withheld(splits: tuple[Split, ...], is_through: IsThrough) -> frozenset[int]
             for parent in range(split.parents)
             if parent in held or not _is_open(split, parent, is_through)
         }
-        held.update(
-            child for child in range(split.parents, split.partitions)
-            if child % split.parents in closed
-        )  # fmt: skip
+        held.update(child for child in split.children if child % split.parents in closed)
     return frozenset(held)
 
 

@@ -7,9 +7,8 @@ import msgspec
 
 # What this release understands. A cluster's level rises when all of its brokers are new enough, and
 # somebody uses what the older ones do not know; from then on these cannot join it.
+# What came with which level is in `state/membership/feature_levels.py`.
 FEATURE_LEVEL: Final = 2
-# Partitions that move (`PartitionState.move`): a broker that does not know of it would drop it.
-MOVES_LEVEL: Final = 2
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,3 +39,5 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_draining: bool = False
     # As it registered: replicas are also placed while it is down.
     is_cordoned: bool = False
+    # Also as it registered. One that was cut off comes back with the release that it had.
+    feature_level: int = 1

@@ -38,6 +38,10 @@ RUNTIME_SETTINGS: Final = SettingTable(
         "group.share.partition.max.record.locks",
         "group.share.record.lock.duration.ms",
         "group.share.session.timeout.ms",
+        "group.streams.heartbeat.interval.ms",
+        "group.streams.max.size",
+        "group.streams.num.standby.replicas",
+        "group.streams.session.timeout.ms",
         "log.cleaner.backoff.ms",
         "max.connections",
         "max.connections.per.ip",
@@ -80,6 +84,11 @@ def check_running(config: BrokerConfig) -> None:
             config.group_consumer_session_timeout_ms,
         ),
         ("share", config.group_share_heartbeat_interval_ms, config.group_share_session_timeout_ms),
+        (
+            "streams",
+            config.group_streams_heartbeat_interval_ms,
+            config.group_streams_session_timeout_ms,
+        ),
     ):
         if interval_ms >= session_ms:
             raise InvalidConfig(

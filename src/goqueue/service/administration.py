@@ -81,6 +81,12 @@ class Administration:
         """Why this broker should get no traffic now; None while it should."""
         return self._node.serving_failure
 
+    @property
+    def stepped_down(self) -> str | None:
+        """Why the others go on without this broker; None while they do not."""
+        cluster = self._node.cluster
+        return None if cluster is None else cluster.membership.stepped_down
+
     def allowed(self, caller: Caller, resource: Resource, name: str) -> list[Verb]:
         """What the caller may do (KIP-430)."""
         return [

@@ -23,6 +23,11 @@ class ClientMetricsService:
     # --- what any client may do: it tells of itself ---------------------------------------
 
     @property
+    def are_wanted(self) -> bool:
+        """Whether there is a subscription at all."""
+        return self._telemetry.are_wanted
+
+    @property
     def max_bytes(self) -> int:
         return self._telemetry.max_bytes
 

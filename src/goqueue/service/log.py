@@ -60,7 +60,7 @@ class LogService:
         writable = access.writable_topic(caller, topic)
         # Who wants no answer could not be told to send it again.
         if connection is not None and acks:
-            self._draining.check(topic, connection)
+            self._draining.check(topic, index, connection, records)
         return self._log.produce(
             writable,
             index,

@@ -89,12 +89,12 @@ class ReplicaMoveService:
         self, caller: Caller, *, is_paused: bool | None = None, rate_bytes: int | None = None
     ) -> None:
         """Pause all moves, or let them go on; let them take so many bytes per second of each
-        broker, or any number for 0. What is None stays as it is."""
+        broker, or any number for 0 (`NO_MOVE_LIMIT`). What is None stays as it is."""
         changes = []
         if is_paused is not None:
             changes.append(_change(MOVES_PAUSED, "true" if is_paused else None))
         if rate_bytes is not None:
-            changes.append(_change(MOVE_RATE, str(rate_bytes) if rate_bytes else None))
+            changes.append(_change(MOVE_RATE, str(rate_bytes)))
         right = self._access.configurable_cluster(caller)
         await self._node.broker_configs.alter(right, _ALL_BROKERS, changes)
         await self._node.news.spread()

@@ -18,6 +18,7 @@ from goqueue.model.groups.streams_messages import (
 from goqueue.model.groups.topology import ApplicationTopic
 from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
+from goqueue.state.membership.feature_levels import Feature
 
 # Internal topics made with one heartbeat, which waits for them; the next one makes more.
 MADE_AT_ONCE: Final = 20
@@ -40,6 +41,8 @@ class StreamsGroupService:
         if request.topology is not None:
             for topic in sorted(request.topology.topics):
                 self._access.describable_topic(caller, topic)
+            # Only who joins makes a group; what else is asked stores nothing that is new.
+            await self._node.changes.begin_use(Feature.STREAMS_GROUPS)
         result = await self._groups.streams_heartbeat(group, request)
         if not result.missing_topics or request.group_id in self._making:
             return result

@@ -70,6 +70,17 @@ def with_ends(splits: Splits, epoch: int, ends: Mapping[int, int]) -> Splits:
     )
 
 
+def with_lower_ends(splits: Splits, epoch: int, ends: Mapping[int, int]) -> Splits:
+    """The splits with ends that leaders tell again: nothing is left to read above them, up to where
+    they were. Who was through with a parent still is."""
+    return tuple(
+        replace(split, ends={p: min(end, ends.get(p, end)) for p, end in split.ends.items()})
+        if split.epoch == epoch
+        else split
+        for split in splits
+    )
+
+
 def readable(count: int, held: frozenset[int]) -> Sequence[int]:
     """The partitions of a topic without those that are withheld."""
     if not held:

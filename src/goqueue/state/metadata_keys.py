@@ -57,6 +57,8 @@ NO_BROKER_EPOCH: Final = 0
 # Kafka's: a broker that restarts throws away less than this, and asks seldom.
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
+# msgspec has no error of its own for text that is not UTF-8.
+_BAD_VALUE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 # A start decodes one for each partition of the cluster.
 _PARTITION_STATE: Final = msgspec.json.Decoder(PartitionState)
 
@@ -350,7 +352,7 @@ def parse_key(key: str) -> MetadataKey | None:
 def decode_value(key: str, value: bytes, value_type: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=value_type)
-    except msgspec.MsgspecError as error:
+    except _BAD_VALUE as error:
         raise _bad_value(key, error) from error
 
 
@@ -359,7 +361,7 @@ def decode_texts(key: str, value: bytes | None) -> dict[str, str]:
     return {} if value is None else decode_value(key, value, dict[str, str])
 
 
-def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:
+def _bad_value(key: str, error: Exception) -> MetadataCorrupt:
     return MetadataCorrupt(f"metadata key {key!r} has a bad value: {error}")
 
 
@@ -367,10 +369,10 @@ def decode_partition(key: str, value: bytes) -> PartitionState:
     """A partition as it is stored today, or as a node of one stored it earlier."""
     try:
         return _PARTITION_STATE.decode(value)
-    except msgspec.MsgspecError as error:
+    except _BAD_VALUE as error:
         try:
             earlier = msgspec.json.decode(value, type=_PartitionOfOneNode)
-        except msgspec.MsgspecError:
+        except _BAD_VALUE:
             raise _bad_value(key, error) from error
     return PartitionState(
         leader=earlier.leader,

@@ -20,18 +20,23 @@ def entries_of_sole_node(
 ) -> Iterator[keys.Entry]:
     """What goes along: partitions are led by the node, `epochs_later` than they were.
 
-    Whatever tells of other nodes stays behind; settings of a single broker become the node's.
+    Whatever tells of other nodes stays behind: moves, and what was set of one of several brokers,
+    for one that was drained would shut the node to new topics. Settings of a broker that was alone
+    become the node's.
     """
+    stored = list(stored)
+    nodes = sum(isinstance(keys.parse_key(key), keys.NodeKey) for key, _ in stored)
     for key, value in stored:
         match keys.parse_key(key):
             case keys.PartitionKey(topic, index):
                 state = keys.decode_partition(key, value)
                 yield keys.partition_entry(topic, index, _led_by(state, node_id, epochs_later))
             case keys.BrokerConfigKey(owner) if owner is not None:
-                yield keys.Entry(keys.broker_config_key(node_id), value)
+                if nodes <= 1:
+                    yield keys.Entry(keys.broker_config_key(node_id), value)
             case keys.SingleKey.PRODUCER_IDS | keys.TopicKey() | keys.BrokerConfigKey():
                 yield keys.Entry(key, value)
-            case keys.GroupConfigKey() | keys.DoorKey():
+            case keys.GroupConfigKey() | keys.ClientMetricsKey() | keys.DoorKey():
                 yield keys.Entry(key, value)
 
 
@@ -81,4 +86,5 @@ def _led_by(state: PartitionState, node_id: NodeId, epochs_later: int) -> Partit
         in_sync=(Member(node_id, keys.NO_BROKER_EPOCH),),
         eligible=(),
         doubtful=(),
+        move=None,
     )

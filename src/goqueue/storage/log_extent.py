@@ -77,6 +77,18 @@ class LogExtent:
     def size_bytes(self) -> int:
         return self._segments.size_bytes
 
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes lie from `offset` on: of the segment that has it, as large a share
+        as of its offsets."""
+        size_bytes = 0
+        for segment in reversed(self._segments.all):
+            if segment.next_offset <= offset:
+                break
+            offsets = segment.next_offset - segment.base_offset
+            wanted = segment.next_offset - max(offset, segment.base_offset)
+            size_bytes += segment.size_bytes * wanted // offsets
+        return size_bytes
+
     @property
     def segment_count(self) -> int:
         return len(self._segments.all)

@@ -49,7 +49,7 @@ class ServerProcess(Lifetime):
         self._options = options
         self._environment = environment
         self._open_files_max = open_files_max
-        self._workers = workers
+        self.workers = workers
         self._kafka_port = kafka_port or free_ports(workers)
         self._http_port = http_port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,8 +89,8 @@ class ServerProcess(Lifetime):
         ready_file.unlink(missing_ok=True)
         command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self.data_dir)]
         command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
-        if self._workers > 1:
-            command += ["--workers", str(self._workers)]
+        if self.workers > 1:
+            command += ["--workers", str(self.workers)]
         command += ["--ready-file", str(ready_file), *self._options]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -128,7 +128,7 @@ class ServerProcess(Lifetime):
     def close(self) -> None:
         if self.is_running:
             # Workers outlive one that is killed for a moment.
-            self._end_with(signal.SIGKILL if self._workers == 1 else signal.SIGTERM)
+            self._end_with(signal.SIGKILL if self.workers == 1 else signal.SIGTERM)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

@@ -24,7 +24,8 @@ public class Clients {
         String bootstrap = arguments[1];
         String topic = arguments[2];
         if (arguments[0].equals("write")) {
-            write(bootstrap, topic, arguments[3], Integer.parseInt(arguments[4]));
+            int keys = Integer.parseInt(arguments[4]);
+            write(bootstrap, topic, arguments[3], keys, Long.parseLong(arguments[5]));
             return;
         }
         int members = Integer.parseInt(arguments[5]);
@@ -76,9 +77,10 @@ public class Clients {
             while (!stopping.get()) {
                 // Positions are committed by a later poll: when all of this was said.
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
-                    long delay = System.currentTimeMillis() - record.timestamp();
+                    long now = System.currentTimeMillis();
                     String seen = "seen " + record.partition() + " " + new String(record.value());
-                    say(seen + " " + delay + " " + Thread.currentThread().getName());
+                    String when = " " + (now - record.timestamp()) + " " + now + " ";
+                    say(seen + when + Thread.currentThread().getName());
                 }
             }
         }
@@ -96,7 +98,8 @@ public class Clients {
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
     }
 
-    private static void write(String bootstrap, String topic, String number, int keys)
+    private static void write(
+            String bootstrap, String topic, String number, int keys, long pauseMs)
             throws Exception {
         Properties writing = new Properties();
         writing.put("bootstrap.servers", bootstrap);
@@ -110,9 +113,9 @@ public class Clients {
                     byte[] name = ("key-" + number + "-" + key).getBytes();
                     byte[] value = (number + ":" + key + ":" + count).getBytes();
                     producer.send(new ProducerRecord<>(topic, name, value), Clients::answered);
+                    Thread.sleep(pauseMs);
                 }
                 count++;
-                Thread.sleep(20);
             }
         }
         say("sent " + count);

@@ -1,16 +1,15 @@
-"""Producers and members of groups of all kinds, each in a thread of its own."""
+"""Producers and members of share groups, each in a thread of its own."""
 
 import threading
 import time
 from collections import defaultdict
+from itertools import cycle
 from typing import Any, Final
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     AcknowledgeType,
-    Consumer,
     KafkaError,
-    KafkaException,
     Message,
     Producer,
     ShareConsumer,
@@ -19,24 +18,13 @@ from confluent_kafka import (
 from tests.crash.splits.history import History, Seen, Sent, sent_in
 
 KEYS: Final = 20
-PAUSE_S: Final = 0.02
 FLUSH_S: Final = 60.0
-_POLL_S: Final = 0.1
+POLL_S: Final = 0.1
 
-_CLIENT: Final[dict[str, Any]] = {
+CLIENT: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "log_level": 0,
-}
-# As members ask for them; the last is a share group.
-KINDS: Final[dict[str, dict[str, Any]]] = {
-    "consumer": {"group.protocol": "consumer"},
-    "range": {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 500},
-    "cooperative-sticky": {
-        "partition.assignment.strategy": "cooperative-sticky",
-        "heartbeat.interval.ms": 500,
-    },
-    "roundrobin": {"partition.assignment.strategy": "roundrobin", "heartbeat.interval.ms": 500},
 }
 SHARE: Final = "share"
 
@@ -65,8 +53,13 @@ class Worker(threading.Thread):
 
 
 class Sender(Worker):
-    def __init__(self, bootstrap: str, topic: str, number: int, partitioner: str) -> None:
+    """One message after another, of one key after another."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, number: int, partitioner: str, pause_s: float
+    ) -> None:
         super().__init__(f"sender-{number}")
+        self._pause_s = pause_s
         self._topic = topic
         self._number = number
         self.counts: dict[tuple[int, int], int] = defaultdict(int)
@@ -79,7 +72,7 @@ class Sender(Worker):
                 "enable.idempotence": True,
                 "partitioner": partitioner,
                 "linger.ms": 2,
-                **_CLIENT,
+                **CLIENT,
             }
         )
 
@@ -91,66 +84,24 @@ class Sender(Worker):
             self.partitions.add(partition)
 
     def work(self) -> None:
-        while not self.stopping.is_set():
-            for key in range(KEYS):
-                message = Sent(self._number, key, self.counts[self._number, key])
-                self.counts[message.of] += 1
-                self._producer.produce(
-                    self._topic,
-                    message.encoded(),
-                    key=b"key-%d-%d" % message.of,
-                    on_delivery=self._delivered,
-                )
-            self._producer.poll(PAUSE_S)
-            time.sleep(PAUSE_S)
+        next_s = time.monotonic()
+        for key in cycle(range(KEYS)):
+            if self.stopping.is_set():
+                break
+            message = Sent(self._number, key, self.counts[self._number, key])
+            self.counts[message.of] += 1
+            self._producer.produce(
+                self._topic,
+                message.encoded(),
+                key=b"key-%d-%d" % message.of,
+                on_delivery=self._delivered,
+            )
+            self._producer.poll(0)
+            next_s += self._pause_s
+            time.sleep(max(0.0, next_s - time.monotonic()))
         left = self._producer.flush(FLUSH_S)
         assert not left, f"{left} messages were not answered"
         assert not self._refused, self._refused[:3]
-
-
-class Member(Worker):
-    """Of a group that reads by offset. New partitions begin at their end, if nobody says else."""
-
-    def __init__(self, bootstrap: str, topic: str, group: History, kind: str, number: int) -> None:
-        super().__init__(f"{group.name}-{number}")
-        self._topic = topic
-        self._group = group
-        self.assigned: set[int] = set()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group.name,
-                "client.id": self.name,
-                "auto.offset.reset": "latest",
-                "enable.auto.offset.store": False,
-                "auto.commit.interval.ms": 500,
-                "fetch.wait.max.ms": 50,
-                **KINDS[kind],
-                **_CLIENT,
-            }
-        )
-
-    def work(self) -> None:
-        consumer = self._consumer
-        consumer.subscribe([self._topic])
-        try:
-            while not self.stopping.is_set():
-                message = consumer.poll(_POLL_S)
-                if message is None or message.error() is not None:
-                    self.assigned = {each.partition for each in consumer.assignment()}
-                    continue
-                self._group.note(_seen(message, time.time(), self.name))
-                self._store(message)
-        finally:
-            consumer.close()
-
-    def _store(self, message: Message) -> None:
-        """Of what may be committed from now on; not of a partition that was just taken away."""
-        try:
-            self._consumer.store_offsets(message)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._STATE:
-                raise
 
 
 class ShareMember(Worker):
@@ -163,7 +114,7 @@ class ShareMember(Worker):
                 "bootstrap.servers": bootstrap,
                 "group.id": group.name,
                 "share.acknowledgement.mode": "explicit",
-                **_CLIENT,
+                **CLIENT,
             }
         )
 
@@ -172,9 +123,9 @@ class ShareMember(Worker):
         consumer.subscribe([self._topic])
         try:
             while not self.stopping.is_set():
-                found = [each for each in consumer.poll(_POLL_S) if each.error() is None]
+                found = [each for each in consumer.poll(POLL_S) if each.error() is None]
                 now = time.time()
-                seen = [_seen(message, now, self.name) for message in found]
+                seen = [seen_in(message, now, self.name) for message in found]
                 self._group.note(*seen)
                 for message in found:
                     consumer.acknowledge(message, AcknowledgeType.ACCEPT)
@@ -186,7 +137,7 @@ class ShareMember(Worker):
             consumer.close()
 
 
-def _seen(message: Message, now_s: float, member: str) -> Seen:
+def seen_in(message: Message, now_s: float, member: str) -> Seen:
     value, partition = message.value(), message.partition()
     kind, stamp_ms = message.timestamp()
     assert value is not None

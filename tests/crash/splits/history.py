@@ -36,26 +36,37 @@ class Seen(NamedTuple):
     is_acknowledged: bool = False
 
 
+class Span(NamedTuple):
+    """A time, with a split or without, and what was there when it began."""
+
+    begin_s: float
+    end_s: float
+    partitions: int
+    # Of all cores, from 0 to 1.
+    busy: float
+
+
 @dataclass
 class History:
     """Of one group; members note a message before they commit or acknowledge it."""
 
     name: str
     seen: list[Seen] = field(default_factory=list)
+    partitions: set[int] = field(default_factory=set)
+    _delivered: set[Sent] = field(default_factory=set)
+    _acknowledged: set[Sent] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, *seen: Seen) -> None:
         with self._lock:
             self.seen += seen
-
-    @property
-    def partitions(self) -> set[int]:
-        with self._lock:
-            return {each.partition for each in self.seen}
+            for each in seen:
+                self.partitions.add(each.partition)
+                found = self._acknowledged if each.is_acknowledged else self._delivered
+                found.add(each.sent)
 
     def is_complete(self, counts: dict[tuple[int, int], int], *, acknowledged: bool) -> bool:
-        with self._lock:
-            found = {s.sent for s in self.seen if s.is_acknowledged is acknowledged}
+        found = self._acknowledged if acknowledged else self._delivered
         return len(found) >= sum(counts.values())
 
     def skipped(self, counts: dict[tuple[int, int], int]) -> list[Sent]:
@@ -67,21 +78,17 @@ class History:
             if (missing := Sent(producer, key, number)) not in found
         ]
 
-    def slowest_s(self, partitions: int, since_s: float) -> float:
-        """Since then, of the first partitions, as far as they stayed with one member."""
+    def longest_s(self, span: Span) -> float:
+        """How long the slowest message took from its append to its delivery within the span, of the
+        partitions that were there before and stayed with their member."""
         members: dict[int, set[str]] = defaultdict(set)
+        delays: dict[int, float] = defaultdict(float)
         for each in self.seen:
-            members[each.partition].add(each.member)
-        return max(
-            (
-                each.delay_s
-                for each in self.seen
-                if each.partition < partitions
-                and each.at_s >= since_s
-                and len(members[each.partition]) == 1
-            ),
-            default=0.0,
-        )
+            if each.partition < span.partitions and span.begin_s <= each.at_s < span.end_s:
+                members[each.partition].add(each.member)
+                delays[each.partition] = max(delays[each.partition], each.delay_s)
+        stayed = (delay for at, delay in delays.items() if len(members[at]) == 1)
+        return max(stayed, default=0.0)
 
     def inversions(self) -> list[str]:
         """Messages that came before one that was sent earlier, of the same producer and key."""

@@ -1,7 +1,9 @@
 """Backups of logs in memory that grow, are deleted, compacted and replaced between two of them."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,9 +14,9 @@ from hypothesis import strategies as st
 
 from goqueue.backup import creating
 from goqueue.backup.catalogue import Catalogue
-from goqueue.backup.creating import create
-from goqueue.backup.errors import BackupDamaged, BackupFailed
-from goqueue.backup.manifest import Manifest
+from goqueue.backup.creating import create, new_backup_id
+from goqueue.backup.errors import BackupDamaged, BackupFailed, BackupTooNew
+from goqueue.backup.manifest import Manifest, StoredObject, is_backup_id
 from goqueue.backup.progress import Progress
 from goqueue.backup.rate import Rate
 from goqueue.backup.restoring import restore
@@ -25,6 +27,7 @@ from goqueue.metadata.local import stored_entries
 from goqueue.model.backups import CutPartition
 from goqueue.model.batch import iterate_batches, read_header
 from goqueue.model.errors import DataDirectoryError, OffsetOutOfRange
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
 from goqueue.model.replication import Member, PartitionState
 from goqueue.state import metadata_keys as keys
@@ -236,6 +239,14 @@ def test_what_retention_deletes_meanwhile_is_deleted_in_the_backup(catalogue: Ca
     assert (partition.start, partition.end, partition.chunks) == (6, 6, ())
 
 
+def test_ids_sort_by_time() -> None:
+    moment = datetime(2026, 1, 31, 12, 0, 0, 998_000, tzinfo=UTC)
+    ids = [new_backup_id(moment + timedelta(milliseconds=n)) for n in range(5)]
+    assert ids == sorted(ids)
+    assert all(map(is_backup_id, ids))
+    assert len({new_backup_id(moment) for _ in range(10)}) > 1
+
+
 def test_a_restored_folder_is_that_of_a_node_of_one(catalogue: Catalogue, tmp_path: Path) -> None:
     log = FakeLog()
     log.append(1, 5)
@@ -362,4 +373,21 @@ def test_metadata_that_do_not_fit_are_damage(catalogue: Catalogue, tmp_path: Pat
     assert "other topics" in problems(catalogue, wrong)[0]
     with pytest.raises(BackupDamaged, match="other topics"):
         restore_to(catalogue, wrong, tmp_path / "node")
+    assert not (tmp_path / "node").exists()
+
+
+def test_metadata_of_a_later_feature_level_are_not_restored(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    log = FakeLog()
+    log.append(1)
+    made = back_up(catalogue, log)
+    entries = msgspec.json.decode(catalogue.get(made.metadata.sha, made.metadata.size))
+    key, level = keys.feature_level_entry(FEATURE_LEVEL + 1)
+    content = msgspec.json.encode({**entries, key: level.decode()})
+    sha = hashlib.sha256(content).hexdigest()
+    catalogue.put(sha, content)
+    newer = msgspec.structs.replace(made, metadata=StoredObject(sha, len(content)))
+    with pytest.raises(BackupTooNew, match="use the release that wrote it"):
+        restore_to(catalogue, newer, tmp_path / "node")
     assert not (tmp_path / "node").exists()

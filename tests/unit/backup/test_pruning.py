@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.backup.catalogue import Catalogue
-from goqueue.backup.errors import BackupDamaged
+from goqueue.backup.errors import BackupFailed
 from goqueue.backup.manifest import Chunk, PartitionCopy, StoredObject
 from goqueue.backup.pruning import choose, unneeded
 from goqueue.backup.removing import plan_prune, remove
@@ -78,7 +78,7 @@ def test_marks_of_the_dead_do_not_count_for_ever(catalogue: Catalogue) -> None:
 def test_a_damaged_manifest_stops_it(catalogue: Catalogue, tmp_path: Path) -> None:
     """Nobody knows what it needs."""
     (tmp_path / "backups" / f"{IDS[0]}.manifest").write_bytes(b"nothing")
-    with pytest.raises(BackupDamaged):
+    with pytest.raises(BackupFailed):
         plan_prune(catalogue, keep=1, since_ms=None)
     assert len(catalogue.objects()) == 5
     # A later backup goes by the newest that can be read.

@@ -27,7 +27,7 @@ async def test_a_cut_is_of_one_moment(open_broker: OpenBroker) -> None:
         service = BrokerService(broker)
         made = await service.topics.create(ANYONE, NewTopic(name="orders", partitions=2))
         await publish(broker, "orders", [NewRecord(value=b"a")] * 3, partition=1)
-        name = service.backups.begin(ANYONE, TTL_MS)
+        name = await service.backups.begin(ANYONE, TTL_MS)
         asked = asyncio.create_task(service.backups.cut(ANYONE, name, with_metadata=True))
         await asyncio.sleep(0)
         await publish(broker, "orders", [NewRecord(value=b"later")], partition=1)
@@ -43,7 +43,7 @@ async def test_a_cut_is_of_one_moment(open_broker: OpenBroker) -> None:
         topics = [key for key in cut.metadata if key.startswith(keys.TOPICS_PREFIX)]
         assert topics == [keys.topic_key("orders")]
         assert not cut.is_cluster
-        service.backups.end(ANYONE, name)
+        await service.backups.end(ANYONE, name)
         with pytest.raises(UnknownBackup):
             await service.backups.cut(ANYONE, name, with_metadata=False)
 
@@ -55,9 +55,9 @@ async def test_nothing_is_compacted_while_it_is_copied(open_broker: OpenBroker) 
         await make_topic(broker)
         for number in range(60):
             await publish_prices(broker, (f"k{number % 5}", f"v{number}"))
-        name = service.backups.begin(ANYONE, TTL_MS)
+        name = await service.backups.begin(ANYONE, TTL_MS)
         assert not await broker.compactor.compact_dirtiest()
-        service.backups.end(ANYONE, name)
+        await service.backups.end(ANYONE, name)
         assert await broker.compactor.compact_dirtiest()
 
 
@@ -72,15 +72,15 @@ async def test_transactions_wait_while_cuts_are_taken_and_then_go_on(
         made = await service.producers.init(ANYONE, init)
         identity = ProducerIdentity("shop", made.producer_id, made.producer_epoch)
         await service.producers.begin(ANYONE, identity)
-        name = service.backups.begin(ANYONE, TTL_MS)
-        service.backups.pause_transactions(ANYONE, name, 5_000)
+        name = await service.backups.begin(ANYONE, TTL_MS)
+        await service.backups.pause_transactions(ANYONE, name, 5_000)
         partition = _coordinator(broker)
         end = partition.log_end_offset
         ending = asyncio.create_task(_end(service, identity))
         await asyncio.sleep(0.1)
         assert not ending.done()
         assert partition.log_end_offset == end
-        service.backups.pause_transactions(ANYONE, name, 0)
+        await service.backups.pause_transactions(ANYONE, name, 0)
         await asyncio.wait_for(ending, 30)
         assert partition.log_end_offset > end
 

@@ -31,7 +31,7 @@ from goqueue.model.errors import (
     TooFewBrokers,
     TopicExists,
 )
-from goqueue.model.membership import NodeRecord, Registration
+from goqueue.model.membership import FEATURE_LEVEL, NodeRecord, Registration
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member, PartitionState
 from goqueue.model.rights import (
@@ -107,7 +107,11 @@ class Cluster:
     ) -> int:
         """Returns the broker epoch."""
         said = Registration(
-            directory=FOLDER, trail=(uuid4(),), is_kept=True, is_cordoned=is_cordoned
+            directory=FOLDER,
+            trail=(uuid4(),),
+            is_kept=True,
+            is_cordoned=is_cordoned,
+            feature_level=FEATURE_LEVEL,
         )
         value = keys.BrokerValue(host="h", kafka_port=1, http_port=2, rack=rack, registration=said)
         epoch = await self.store.put(*keys.broker_entry(node, value))
@@ -116,6 +120,7 @@ class Cluster:
             incarnation=said.incarnation,
             broker_epoch=epoch,
             is_cordoned=is_cordoned,
+            feature_level=FEATURE_LEVEL,
         )
         await self.follower.applied(await self.store.put(*keys.node_entry(node, record)))
         return epoch

@@ -6,7 +6,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.model.configs import ConfigChange, ConfigOp, ConfigResource, ConfigResourceKind
-from goqueue.model.errors import InvalidConfig, InvalidRequest, UnknownTopic
+from goqueue.model.errors import InvalidConfig, InvalidRequest, UnknownBroker, UnknownTopic
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JoinGroup, MemberProtocol
 from goqueue.model.topics import NewTopic
@@ -82,6 +82,8 @@ async def test_groups_and_transactions_go_by_it(open_broker: OpenBroker) -> None
         assert (await groups.join(ANYONE, join)).error is GroupError.INVALID_SESSION_TIMEOUT
         await change(node, ALL, {"group.share.record.lock.duration.ms": "1234"})
         assert node.group_configs.of("any").share_record_lock_duration_ms == 1_234
+        await change(node, ALL, {"group.streams.num.standby.replicas": "1"})
+        assert node.group_configs.of("any").streams_num_standby_replicas == 1
         await change(node, ALL, {"log.cleaner.backoff.ms": "77"})
         assert node.compactor.backoff_ms == 77
         partition = next(iter(node.hosted))
@@ -119,7 +121,13 @@ async def test_groups_and_transactions_go_by_it(open_broker: OpenBroker) -> None
             InvalidConfig,
             "must be below group.consumer.session.timeout.ms",
         ),
-        ("7", {"max.connections": "9"}, InvalidRequest, "there is no broker 7"),
+        (
+            ALL,
+            {"group.streams.session.timeout.ms": "5000"},
+            InvalidConfig,
+            "must be below group.streams.session.timeout.ms",
+        ),
+        ("7", {"max.connections": "9"}, UnknownBroker, "there is no broker 7"),
     ],
 )
 async def test_what_is_refused_changes_nothing(

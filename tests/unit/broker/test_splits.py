@@ -2,22 +2,26 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.broker.topics.draining import end_of_messages
+from goqueue.broker.topics.parent_ends import end_of_messages
+from goqueue.metadata.store import Op, Put
 from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.control import Marker, MarkerType
-from goqueue.model.errors import Conflict, InvalidPartitions, LayoutChanged
+from goqueue.model.errors import Conflict, InvalidPartitions, LayoutChanged, UnknownPartition
 from goqueue.model.layouts import LAYOUT_SETTING, splits_in
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.messages import AckAction, Start
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import settle_all
 from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.rights import DeletableGroup
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.state import metadata_keys as keys
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.queues import open_queues
@@ -164,6 +168,77 @@ async def test_each_connection_is_refused_for_a_moment(open_broker: OpenBroker) 
         await produce(old)
 
 
+async def test_what_was_sent_behind_a_refused_batch_does_not_overtake_it(
+    open_broker: OpenBroker,
+) -> None:
+    """However late it comes: nobody knows the producer here, and it may begin with any number. Its
+    client would take the refused batch for stored."""
+    async with open_broker(**LONG) as broker:
+        service = await make(broker)
+        client = Client()
+
+        async def produce(index: int, sequence: int) -> None:
+            records = encode_records(
+                [NewRecord(value=b"%d" % sequence)],
+                now_ms=broker.clock_ms(),
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=sequence,
+            )
+            await service.log.produce(
+                ANYONE, "t", index, records, acks=1, timeout_ms=1_000, connection=client
+            )
+
+        await service.topics.split(ANYONE, "t", 2)
+        await asyncio.sleep(1.1)
+        with pytest.raises(LayoutChanged, match="was split"):
+            await produce(0, 0)
+        await asyncio.sleep(0.1)
+        with pytest.raises(LayoutChanged, match="sent sequence 1 behind 0"):
+            await produce(0, 1)
+        for sequence in range(3):
+            await produce(0, sequence)
+        assert broker.partition("t", 0).log_end_offset == 3
+
+
+async def test_nor_a_batch_that_came_before_its_partition(open_broker: OpenBroker) -> None:
+    """A client may hear of a split before the leader of a child does."""
+    async with open_broker(**LONG) as broker:
+        service = await make(broker)
+
+        async def produce(sequence: int) -> None:
+            records = encode_records(
+                [NewRecord(value=b"%d" % sequence)],
+                now_ms=broker.clock_ms(),
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=sequence,
+            )
+            await service.log.produce(ANYONE, "t", 1, records, acks=1, timeout_ms=1_000)
+
+        with pytest.raises(UnknownPartition):
+            await produce(0)
+        await service.topics.split(ANYONE, "t", 2)
+        with pytest.raises(UnknownPartition, match="sent sequence 1 behind 0"):
+            await produce(1)
+        for sequence in range(3):
+            await produce(sequence)
+        assert broker.partition("t", 1).log_end_offset == 3
+
+
+async def test_who_writes_to_a_child_is_not_refused(open_broker: OpenBroker) -> None:
+    async with open_broker(**LONG) as broker:
+        service = await make(broker)
+        await service.topics.split(ANYONE, "t", 2)
+        await asyncio.sleep(1.1)
+        client = Client()
+        records = encode_records([NewRecord(value=b"x")], now_ms=broker.clock_ms())
+        for index in (1, 0):
+            await service.log.produce(
+                ANYONE, "t", index, bytes(records), acks=1, timeout_ms=1_000, connection=client
+            )
+
+
 async def test_a_parent_ends_behind_its_last_message(open_broker: OpenBroker) -> None:
     """Readers commit no further, whatever markers of transactions stand behind it."""
     async with open_broker(**SHORT) as broker:
@@ -181,6 +256,71 @@ async def test_a_parent_ends_behind_its_last_message(open_broker: OpenBroker) ->
         assert log.log_end_offset == 103
         assert end_of_messages(log, 103) == 3
         assert end_of_messages(log, 2) == 2
+
+
+async def test_readers_do_not_wait_for_what_was_aborted_after_the_split(
+    open_broker: OpenBroker,
+) -> None:
+    """Nor for anything else that they never see, and so never commit."""
+    async with open_broker(**SHORT) as broker:
+        service = await make(broker)
+        await publish(broker, "t", [NewRecord(value=b"x")] * 2)
+        partition = broker.partition("t", 0)
+        partition.append_own(
+            encode_records(
+                [NewRecord(value=b"void")] * 3,
+                now_ms=broker.clock_ms(),
+                is_transactional=True,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=0,
+            )
+        )
+        await service.topics.split(ANYONE, "t", 2)
+        await until(lambda: is_settled(broker))
+        await broker.draining.ends.look_again()
+        assert broker.topic("t").splits[-1].ends == {0: 5}, "it may be committed"
+        partition.append_marker(
+            Marker(MarkerType.ABORT, 0), producer_id=7, producer_epoch=0, bumps_epoch=False
+        )
+        await broker.draining.ends.look_again()
+        assert broker.topic("t").splits[-1].ends == {0: 2}
+
+
+async def test_readers_do_not_wait_for_what_was_deleted(open_broker: OpenBroker) -> None:
+    async with open_broker(**SHORT) as broker:
+        service = await make(broker)
+        await publish(broker, "t", [NewRecord(value=b"x")] * 3)
+        await service.topics.split(ANYONE, "t", 2)
+        await until(lambda: is_settled(broker))
+        await service.log.delete_records(ANYONE, "t", 0, 2)
+        await broker.draining.ends.look_again()
+        assert broker.topic("t").splits[-1].ends == {0: 3}
+        await service.log.delete_records(ANYONE, "t", 0, 3)
+        await publish(broker, "t", [NewRecord(value=b"x")] * 3)
+        await broker.draining.ends.look_again()
+        assert broker.topic("t").splits[-1].ends == {0: 0}
+
+
+async def test_readers_do_not_wait_for_what_a_power_cut_took(open_broker: OpenBroker) -> None:
+    """The metadata are always on disk, the last messages need not be."""
+    async with open_broker(**SHORT) as broker:
+        service = await make(broker)
+        await publish(broker, "t", [NewRecord(value=b"x")] * 3)
+        await service.topics.split(ANYONE, "t", 2)
+        await until(lambda: is_settled(broker))
+        key = keys.topic_key("t")
+
+        def beyond_the_log(found: bytes | None) -> list[Op]:
+            assert found is not None
+            value = keys.decode_value(key, found, keys.TopicValue)
+            splits = tuple(replace(split, ends={0: 9}) for split in value.splits)
+            return [Put(*keys.topic_entry("t", keys.with_splits(value, splits)))]
+
+        await broker.changes.change(key, beyond_the_log)
+        assert broker.topic("t").splits[-1].ends == {0: 9}
+        await broker.draining.ends.look_again()
+        assert broker.topic("t").splits[-1].ends == {0: 3}
 
 
 # --- queues -------------------------------------------------------------------------------
@@ -231,3 +371,21 @@ async def test_a_group_that_begins_later_begins_where_it_wants(open_broker: Open
         await open_queues(broker, "g", "t", start="latest")
         await publish(broker, "t", [NewRecord(key=key, value=b"newest")])
         assert await received(service, wait_ms=10_000) == [b"newest"]
+
+
+async def test_a_group_that_is_deleted_begins_with_parents_again(open_broker: OpenBroker) -> None:
+    async with open_broker(**SHORT) as broker:
+        service = await make(broker)
+        key = moving_key(1, 2)
+        await publish(broker, "t", [NewRecord(key=key, value=b"old")])
+        await service.topics.split(ANYONE, "t", 2)
+        await until(lambda: is_settled(broker))
+        await publish(broker, "t", [NewRecord(key=key, value=b"new")])
+        for _ in range(2):
+            await open_queues(broker, "g", "t")
+            found = await service.queues.receive(ANYONE, "g", "t", Receive(max_messages=10))
+            assert [each.record.value for each in found] == [b"old"]
+            wanted = settle_all([each.receipt for each in found], AckAction.ACCEPT)
+            await service.queues.settle(ANYONE, "g", wanted)
+            assert await received(service, wait_ms=10_000) == [b"new"]
+            await broker.queues.delete(DeletableGroup("g"))

@@ -1,9 +1,13 @@
 """How far a stream goes next, and what it says when its log has changed behind it."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import TypeVar, cast
 
 import pytest
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.static.primitive import i32Timedelta
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from goqueue.client.group_facts import PartitionKey
@@ -12,6 +16,8 @@ from goqueue.client.log_ranges import EARLIEST
 from goqueue.spark.source.options import SourceOptions, parse_source_options
 from goqueue.spark.source.stream_offsets import StreamOffsets
 from goqueue.spark.source.stream_planning import DataLoss, StreamPlanner
+
+T = TypeVar("T")
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -26,6 +32,12 @@ class Logs(LogCluster):
     def topics(self, names: Iterable[str] | None = None) -> dict[str, LogTopic]:
         leaders = dict.fromkeys(range(len(self._ends)), 1)
         return {"orders": LogTopic(name="orders", id=TOPIC_ID, leaders=leaders)}
+
+    def patiently(self, ask: Callable[[], T]) -> T:
+        """Asked for settings alone, of which there are none: nothing was split."""
+        return cast(
+            "T", DescribeConfigsResponse(throttle_time=i32Timedelta.parse(timedelta()), results=())
+        )
 
     def offsets(
         self, wanted: Mapping[PartitionKey, int], *, isolation: int

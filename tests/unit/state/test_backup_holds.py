@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.model.backups import PAUSE_MAX_MS, TTL_MAX_MS
 from goqueue.model.errors import Conflict, InvalidRequest, UnknownBackup
-from goqueue.state.backups.holds import (
-    AGE_MAX_MS,
-    HOLDS_MAX,
-    PAUSE_MAX_MS,
-    TTL_MAX_MS,
-    Holds,
-)
+from goqueue.state.backups.holds import AGE_MAX_MS, HOLDS_MAX, Holds
 
 
 def test_a_hold_ends_by_itself() -> None:

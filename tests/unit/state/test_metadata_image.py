@@ -281,6 +281,8 @@ def test_entries_of_doors() -> None:
     [
         ("/topics/t", b"{}"),
         ("/topics/t", b"not json"),
+        ("/topics/t", b'{"id": "\xff\xfe"}'),
+        ("/partitions/t/0", b'{"\xff": 1}'),
         ("/partitions/t/0", b'{"leader": "x"}'),
         ("/brokers/1", b"[]"),
         ("/brokers/one", b"{}"),

@@ -2,12 +2,14 @@
 
 from uuid import UUID
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.companions import QUEUE_STATE, companion_of
+from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NodeId
-from goqueue.model.replication import Member, PartitionState
+from goqueue.model.replication import Member, Move, PartitionState
 from goqueue.state import metadata_keys as keys
 from goqueue.state.sole_node import entries_of_sole_node, spread_over
 
@@ -48,6 +50,37 @@ def test_one_node_leads_all_that_others_led() -> None:
             min_in_sync=2,
         )
     ]
+
+
+def test_a_move_ends_where_there_is_nobody_to_move_to() -> None:
+    """With its quorum: else the partition would wait for brokers that are not there."""
+    made, stored = topic("orders", UUID(int=3), 1)
+    move = Move(before=(NodeId(1), NodeId(2)), target=(NodeId(3), NodeId(2)))
+    moving = msgspec.structs.replace(keys.decode_partition(*stored), move=move)
+    entries = [made, keys.partition_entry("orders", 0, moving)]
+    [state] = states(list(entries_of_sole_node(entries, ME)), "orders")
+    assert (state.move, state.wanted, state.quorum) == (None, (ME,), 1)
+
+
+def test_what_holds_for_all_goes_along() -> None:
+    stored = [
+        keys.broker_config_entry(None, {"max.connections": "5"}),
+        keys.group_config_entry("billing", {"consumer.session.timeout.ms": "9000"}),
+        keys.client_metrics_entry("producers", {"metrics": "*"}),
+    ]
+    assert list(entries_of_sole_node(stored, ME)) == stored
+
+
+def test_settings_of_a_broker_go_along_where_it_was_the_only_one() -> None:
+    cordoned = {"cordoned.log.dirs": "*"}
+    alone = [keys.broker_config_entry(NodeId(0), cordoned)]
+    assert list(entries_of_sole_node(alone, ME)) == [keys.broker_config_entry(ME, cordoned)]
+    record = NodeRecord(directory=UUID(int=1), incarnation=UUID(int=2), broker_epoch=3)
+    of_several = [
+        *(keys.node_entry(NodeId(node), record) for node in (1, 2)),
+        keys.broker_config_entry(NodeId(2), cordoned),
+    ]
+    assert list(entries_of_sole_node(of_several, ME)) == []
 
 
 @given(

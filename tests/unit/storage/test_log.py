@@ -41,6 +41,17 @@ def test_batches_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert read_bytes(log) == written
 
 
+def test_what_lies_from_an_offset_on_is_known_about(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "p", segment_bytes=1_000)
+    for number in range(40):
+        append(log, b"%02d" % number + b"x" * 100)
+
+    assert log.segment_count > 3
+    each = log.size_bytes // 40
+    assert [log.bytes_from(offset) for offset in (0, 20, 39)] == [40 * each, 20 * each, each]
+    assert log.bytes_from(40) == log.bytes_from(100) == 0
+
+
 def test_one_append_can_hold_several_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path / "p")
     first, second = make_batch([b"a", b"b"], 0), make_batch([b"c"], 2)

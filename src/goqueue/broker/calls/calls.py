@@ -75,6 +75,9 @@ _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_packed)
 _CALL: Final = msgspec.msgpack.Decoder(Call)
 _ANSWER: Final = msgspec.msgpack.Decoder(Answer)
 _NOTHING: Final = msgspec.Raw(_ENCODER.encode(None))
+# What decoding raises over bytes that are something else; for text that is not UTF-8, and for what
+# is nested without end, msgspec has no error of its own.
+_BAD_BYTES: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # Of a call that is for the broker itself.
 _NOWHERE: Final = topic_partition("", 0)
 
@@ -315,6 +318,15 @@ class Calls:
         except Overloaded as error:
             # Of the link: it was not sent.
             raise Untouched(error) from None
+        try:
+            return self._answered(method, body)
+        except _BAD_BYTES as error:
+            # Of another release, perhaps: whoever asks several goes on with what the others say.
+            raise GoQueueError(
+                f"broker {node_id} answered to {method.name} what cannot be read here: {error}"
+            ) from error
+
+    def _answered(self, method: Method[Q, R], body: bytes) -> R:
         answer = _ANSWER.decode(body)
         if answer.failure is not None:
             told = error_of(answer.failure)
@@ -357,7 +369,7 @@ class Calls:
         """What another broker asks for."""
         try:
             call = _CALL.decode(body)
-        except msgspec.MsgspecError as error:
+        except _BAD_BYTES as error:
             return _refused(InvalidRequest(f"this is no call of a broker: {error}"))
         served = self._served.get(call.method)
         if served is None:
@@ -387,7 +399,7 @@ class Calls:
             return _failed(refusal.reason, is_untouched=True)
         except GoQueueError as error:
             return _failed(error)
-        except msgspec.MsgspecError as error:
+        except _BAD_BYTES as error:
             return _failed(InvalidRequest(f"{call.method}: {error}"))
         try:
             answer = await served.run(request)

@@ -17,6 +17,7 @@ from goqueue.model.errors import PolicyViolation
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
 from goqueue.state import metadata_keys as keys
 from goqueue.state.client_metrics.subscriptions import Subscription
+from goqueue.state.membership.feature_levels import Feature
 
 
 class ClientMetricsConfigs:
@@ -79,4 +80,6 @@ class ClientMetricsConfigs:
             return texts
 
         stored = partial(keys.client_metrics_entry, name)
-        await self._changes.change_texts(stored, checked, validate_only=validate_only)
+        await self._changes.change_texts(
+            stored, checked, Feature.CLIENT_METRICS, validate_only=validate_only
+        )

@@ -36,6 +36,10 @@ class Telemetry:
         self._clock_ms = clock_ms
         self._instances = ClientInstances(self.max_bytes, uuid4)
 
+    @property
+    def are_wanted(self) -> bool:
+        return bool(self._wanted())
+
     def ask(self, client: TelemetryClient) -> SubscriptionAnswer:
         self._catch_up()
         return self._instances.ask(client, now_ms=self._clock_ms())

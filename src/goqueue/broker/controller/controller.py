@@ -238,8 +238,8 @@ class Controller:
         if owners or on_their_way:
             view = cluster_view(image, only={*owners, *on_their_way}, log_ends={})
             changes = {change.partition: change for change in following_owners(view)}
-            if not are_moves_paused(image):
-                changes |= {change.partition: change for change in moves_going_on(view, owners)}
+            going_on = moves_going_on(view, owners, are_paused=are_moves_paused(image))
+            changes |= {change.partition: change for change in going_on}
             if changes:
                 await Acting(self._store, self._held).change(list(changes.values()))
         self._aligned_at = image.revision

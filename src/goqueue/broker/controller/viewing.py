@@ -38,6 +38,7 @@ def cluster_view(
         {node: (known.record, known.revision) for node, known in image.nodes.items()},
         log_ends,
         owners,
+        image.feature_level,
     )
 
 

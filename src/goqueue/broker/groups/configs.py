@@ -22,6 +22,7 @@ from goqueue.model.rights import ConfigurableGroup, InspectableGroup
 from goqueue.model.settings import Value, field_name, field_values
 from goqueue.state import metadata_keys as keys
 from goqueue.state.groups.settings import GroupOverrides
+from goqueue.state.membership.feature_levels import Feature
 
 _OVERRIDABLE: Final = tuple(field.name for field in fields(GroupOverrides))
 
@@ -112,4 +113,6 @@ class GroupConfigs:
             return texts
 
         stored = partial(keys.group_config_entry, group)
-        await self._changes.change_texts(stored, checked, validate_only=validate_only)
+        await self._changes.change_texts(
+            stored, checked, Feature.GROUP_SETTINGS, validate_only=validate_only
+        )

@@ -12,6 +12,7 @@ from goqueue.model.groups.consumer_protocol import (
 )
 from goqueue.model.groups.messages import LeaveGroup, LeaveGroupResult
 from goqueue.model.groups.rebalances import RebalanceReason
+from goqueue.model.groups.tasks import TaskRole, of_role
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.coordinator import GroupMachine
@@ -23,17 +24,31 @@ from goqueue.state.groups.records import (
     ConsumerGroupKey,
     ConsumerMemberKey,
     CurrentMemberKey,
+    StreamsCurrentKey,
+    StreamsGroupKey,
+    StreamsMemberKey,
+    StreamsTargetKey,
+    StreamsTopologyKey,
     decode_classic_group,
     decode_key,
 )
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.states import MemberState
+from goqueue.state.groups.streams.group import StreamsGroup, StreamsMember
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Keys are MessagePack arrays that begin with their tag. Offset records, nearly all there are, are
 # known by it without decoding.
 _TAG_POSITION: Final = 1
 _OFFSET_TAGS: Final = (1, 2)
+
+_STREAMS_KEYS: Final = (
+    StreamsGroupKey,
+    StreamsTopologyKey,
+    StreamsMemberKey,
+    StreamsTargetKey,
+    StreamsCurrentKey,
+)
 
 _Partitions = Mapping[str, tuple[int, ...]]
 
@@ -81,6 +96,13 @@ class WatchedGroupMachine(GroupMachine):
             before = group.durable if isinstance(group, ClassicGroup) else None
             super().replay(record)
             self._classic_changed(key.group, before, record.value)
+            return
+        if isinstance(key, _STREAMS_KEYS):
+            streams = group if isinstance(group, StreamsGroup) else None
+            epoch = 0 if streams is None else streams.epoch
+            known = None if streams is None else _streams_member(key, streams)
+            super().replay(record)
+            self._streams_changed(key, epoch, known, record)
             return
         member = self._member(key, group)
         super().replay(record)
@@ -151,8 +173,7 @@ class WatchedGroupMachine(GroupMachine):
         record: StateRecord,
     ) -> None:
         if record.value is None:
-            is_timed = record in self._timed
-            reason = RebalanceReason.MEMBER_EXPIRED if is_timed else RebalanceReason.MEMBER_LEFT
+            reason = self._why_gone(record)
         elif before is None:
             reason = RebalanceReason.MEMBER_JOINED
         else:
@@ -162,12 +183,57 @@ class WatchedGroupMachine(GroupMachine):
             reason = RebalanceReason.SUBSCRIPTION_CHANGED
         self._reasons[group.group_id] = reason
 
+    def _why_gone(self, record: StateRecord) -> RebalanceReason:
+        is_timed = record in self._timed
+        return RebalanceReason.MEMBER_EXPIRED if is_timed else RebalanceReason.MEMBER_LEFT
 
-def _is_settled(group: ConsumerGroup) -> bool:
+    # --- streams groups -------------------------------------------------------------------
+
+    def _streams_changed(
+        self, key: AnyKey, epoch: int, before: StreamsMember | None, record: StateRecord
+    ) -> None:
+        """`epoch` is what the group's was."""
+        group_id = key.group
+        group = self._registry.groups.get(group_id)
+        if not isinstance(group, StreamsGroup):
+            self._reasons.pop(group_id, None)
+            self._stats.deserted(group_id)
+            return
+        if isinstance(key, StreamsTopologyKey):
+            self._reasons[group_id] = RebalanceReason.SUBSCRIPTION_CHANGED
+        elif isinstance(key, StreamsMemberKey):
+            if record.value is None:
+                self._reasons[group_id] = self._why_gone(record)
+            elif before is None:
+                self._reasons[group_id] = RebalanceReason.MEMBER_JOINED
+        elif isinstance(key, StreamsGroupKey) and group.epoch != epoch:
+            reason = self._reasons.pop(group_id, RebalanceReason.TOPICS_CHANGED)
+            if group.members:
+                self._stats.begun(group_id, reason, self._clock_ms())
+            else:
+                self._stats.deserted(group_id)
+        elif isinstance(key, StreamsCurrentKey) and record.value is not None:
+            had = {} if before is None else of_role(before.current.assigned, TaskRole.ACTIVE)
+            has = of_role(group.members[key.member].current.assigned, TaskRole.ACTIVE)
+            gained = count(without(has, had))
+            if gained:
+                self._stats.moved(group_id, gained)
+            self._reasons.pop(group_id, None)
+        if self._stats.is_in_progress(group_id) and _is_settled(group):
+            self._stats.ended(group_id, self._clock_ms())
+
+
+def _is_settled(group: ConsumerGroup | StreamsGroup) -> bool:
     return bool(group.members) and all(
         member.current.epoch == group.epoch and member.current.state is MemberState.STABLE
         for member in group.members.values()
     )
+
+
+def _streams_member(key: AnyKey, group: StreamsGroup) -> StreamsMember | None:
+    if isinstance(key, StreamsMemberKey | StreamsCurrentKey):
+        return group.members.get(key.member)
+    return None
 
 
 def _name(member: ClassicMemberValue) -> str:

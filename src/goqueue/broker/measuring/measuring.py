@@ -23,6 +23,7 @@ from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import DescribableCluster
 from goqueue.pace import Pace
 from goqueue.state.cluster_condition import is_under_min_in_sync, is_under_replicated
+from goqueue.state.membership.move_settings import are_moves_paused
 from goqueue.state.metadata_image import MetadataImage
 
 
@@ -105,6 +106,8 @@ class Measuring:
             is_controller=image.controller_id == node_id,
             topics=len(image.topics),
             partitions_without_leader=sum(part.leader == NO_LEADER for part in partitions),
+            moving_partitions=sum(part.state.move is not None for part in partitions),
+            are_moves_paused=are_moves_paused(image),
             leaders=len(led),
             under_replicated_partitions=sum(map(is_under_replicated, led)),
             under_min_in_sync_partitions=sum(map(is_under_min_in_sync, led)),

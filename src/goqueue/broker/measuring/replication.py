@@ -26,13 +26,17 @@ async def read_replication(
     """All zero for a node of one."""
     if replication is None:
         return ReplicationFigures()
-    lag = standby_lag = 0
+    lag = standby_lag = added = left = 0
     for partition in hosted:
         if partition.standby is not None:
             standby_lag = max(standby_lag, partition.standby.lag)
         led = partition.led
         if led is not None and led.leading is not None:
             lag = max(lag, led.leading.lag)
+            if led.leading.state.move is not None:
+                ends = led.leading.added_ends
+                added += len(ends)
+                left += sum(map(partition.log.bytes_from, ends))
         if pace.is_over:
             await pace.rest()
     return ReplicationFigures(
@@ -41,4 +45,7 @@ async def read_replication(
         replication.proposals.grown,
         replication.elections,
         standby_lag,
+        added,
+        left,
+        replication.throttles.moved_in_bytes,
     )

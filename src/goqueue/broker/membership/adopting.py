@@ -110,6 +110,7 @@ async def adopt(
         directory=identity.identity.directory,
         incarnation=identity.incarnation,
         broker_epoch=keys.NO_BROKER_EPOCH,
+        feature_level=FEATURE_LEVEL,
     )
     await cluster.transact(
         (),

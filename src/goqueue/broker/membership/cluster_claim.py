@@ -4,6 +4,7 @@ A wrong address, an etcd that was wiped or restored, a disk of another cluster: 
 broker take its logs for strays. So a folder with logs is used only with the store that knows it.
 """
 
+from goqueue.broker.stored_revision import check_feature_level
 from goqueue.metadata.store import Compare, KeyValue, MetadataStore, Put
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.membership import FEATURE_LEVEL
@@ -16,6 +17,7 @@ async def claim_cluster(store: MetadataStore, directory: DataDirectory) -> None:
     found = (await store.get(keys.CLUSTER_ID_KEY)).one
     if found is None:
         found = await _begin(store, directory)
+    await check_feature_level(store)
     cluster_id = keys.decode_value(found.key, found.value, str)
     if cluster_id != directory.cluster_id:
         if directory.has_logs:
@@ -24,7 +26,6 @@ async def claim_cluster(store: MetadataStore, directory: DataDirectory) -> None:
                 f"that of cluster {cluster_id}; give the address of its own, or an empty --data-dir"
             )
         directory.join(cluster_id)
-    await _check_feature_level(store)
 
 
 async def _begin(store: MetadataStore, directory: DataDirectory) -> KeyValue:
@@ -55,13 +56,3 @@ async def _begin(store: MetadataStore, directory: DataDirectory) -> KeyValue:
     found = (await store.get(keys.CLUSTER_ID_KEY)).one
     assert found is not None
     return found
-
-
-async def _check_feature_level(store: MetadataStore) -> None:
-    found = (await store.get(keys.FEATURE_LEVEL_KEY)).one
-    level = 0 if found is None else keys.decode_value(found.key, found.value, int)
-    if level > FEATURE_LEVEL:
-        raise DataDirectoryError(
-            f"the cluster is at feature level {level}; this release knows {FEATURE_LEVEL}: "
-            "use the release that the other brokers have"
-        )

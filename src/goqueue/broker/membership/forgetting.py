@@ -8,7 +8,8 @@ from goqueue.state import metadata_keys as keys
 
 
 async def forget_node(store: MetadataStore, follower: MetadataFollower, node_id: NodeId) -> None:
-    """Nothing new is placed there. Its folder counts as an unknown one should it come back."""
+    """Nothing new is placed there. Its folder counts as an unknown one should it come back. What
+    was set of it goes, too: another one of its number would be cordoned as it was."""
     image = follower.image
     known = image.nodes.get(node_id)
     if known is None:
@@ -18,7 +19,7 @@ async def forget_node(store: MetadataStore, follower: MetadataFollower, node_id:
     key = keys.node_key(node_id)
     done = await store.transact(
         [Compare.unchanged(key, known.revision), Compare.missing(keys.broker_key(node_id))],
-        [Delete(key)],
+        [Delete(key), Delete(keys.broker_config_key(node_id))],
     )
     if not done.succeeded:
         raise Conflict(f"node {node_id} has just come back; look again")

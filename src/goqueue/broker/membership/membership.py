@@ -18,6 +18,7 @@ import msgspec
 
 from goqueue.broker.background import ended
 from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.stored_revision import check_feature_level
 from goqueue.metadata.store import (
     NO_LEASE,
     Compare,
@@ -36,6 +37,7 @@ from goqueue.model.errors import (
     MetadataUnavailable,
     ShuttingDown,
 )
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.state import metadata_keys as keys
@@ -175,6 +177,8 @@ class Membership:
                 # The answer to an earlier try was lost.
                 return
             await self._take_over(before)
+        # Others may have been upgraded since this broker started, while it was cut off.
+        await check_feature_level(self._store)
         await self._hold_lease()
         said = registration(self._identity.identity, is_cordoned=self._is_cordoned)
         value = msgspec.structs.replace(self._value, registration=said)
@@ -269,7 +273,10 @@ class Membership:
         known = self._image().nodes.get(self._node_id)
         if known is None or known.record.broker_epoch != self._epoch:
             return
-        draining = msgspec.structs.replace(known.record, is_draining=True)
+        # Whoever admitted it may have been of a release that did not note the level.
+        draining = msgspec.structs.replace(
+            known.record, is_draining=True, feature_level=FEATURE_LEVEL
+        )
         await self._store.transact(
             [Compare.unchanged(keys.node_key(self._node_id), known.revision)],
             [Put(*keys.node_entry(self._node_id, draining))],

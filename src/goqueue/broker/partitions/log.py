@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.counting import RecordCounting
+from goqueue.broker.partitions.early_refusals import EarlyRefusals
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
@@ -25,6 +26,8 @@ from goqueue.model.errors import (
     PolicyViolation,
     RequestTimedOut,
     StateLoading,
+    UnknownPartition,
+    UnknownTopic,
 )
 from goqueue.model.log import (
     Appended,
@@ -105,6 +108,7 @@ class Log:
         self._transactions = transactions
         self._intake = intake
         self._counting = RecordCounting()
+        self._early = EarlyRefusals()
         # None: everyone reads from leaders.
         self.racks: Racks | None = None
 
@@ -129,7 +133,13 @@ class Log:
         """
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
-        partition = self._led.find(topic, index)
+        try:
+            partition = self._led.find(topic, index)
+        except (NotLeader, UnknownPartition, UnknownTopic) as error:
+            self._early.add(topic, index, records, error)
+            raise
+        if self._early:
+            self._early.tell(topic, index, partition)
         if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         if transactional_id is None and is_transactional(records):
@@ -344,8 +354,9 @@ class Log:
         return partition.end_of_epoch(epoch)
 
     def producers(self, topic: ReadableTopic, index: int) -> list[ProducerView]:
-        """Who writes to a partition, and which transactions are open there."""
-        return self._led.find(topic, index).ledger.producers.describe()
+        """Who writes to a partition, and which transactions are open there. Followers tell as well,
+        as in Kafka: `kafka-transactions.sh find-hanging` asks one broker for all that it holds."""
+        return self._led.find_copy(topic, index).ledger.producers.describe()
 
     def stored(
         self, topic: DescribableTopic | CreatableTopic, partitions: Iterable[PartitionIndex]

@@ -46,6 +46,8 @@ class QueueGates:
         self._describing = describing
         self._lines = lines
         self._open: set[QueueKey] = set()
+        # How often something was forgotten: what was asked before is then not to be gone by.
+        self._forgotten = 0
         # Queues that readers want messages of, and when they last did.
         self._wanted_s: dict[QueueKey, float] = {}
         self._watched: set[tuple[str, UUID]] = set()
@@ -64,6 +66,7 @@ class QueueGates:
         return OffsetRange(offsets.start, offsets.start)
 
     def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        self._forgotten += 1
         self._open = {key for key in self._open if not concerns(key)}
 
     # --- opening --------------------------------------------------------------------------
@@ -88,11 +91,12 @@ class QueueGates:
         return [key for key in self._wanted_s if (key.group, key.topic_id) == (group, topic_id)]
 
     async def _look(self, group: str, topic: str, topic_id: UUID) -> None:
+        forgotten = self._forgotten
         floors = await self._describing.floors(
             own_group(group, OwnWork.SPLITS), own_read(topic, OwnWork.SPLITS)
         )
         view = self._host.image.topics_by_id.get(topic_id)
-        if view is None:
+        if view is None or forgotten != self._forgotten:
             return
         held = withheld(view.splits, lambda parent, end: floors.get(parent, 0) >= end)
         for key in self._still_wanted(group, topic_id):

@@ -86,7 +86,7 @@ class Queues:
             host, self.registry, self.receiving, self.lines, self._release
         )
         self.registry.opened_by(REDRIVE_GROUP, self._open_for_redrive)
-        self._resetting = QueueResetting(host, self.registry, self._orders)
+        self._resetting = QueueResetting(host, self.registry, self._orders, self.gates)
         self._settling = Settling(host, self.registry, self.lines, self._orders, self.receiving)
 
     # --- messages -------------------------------------------------------------------------

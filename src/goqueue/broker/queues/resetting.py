@@ -1,6 +1,7 @@
 """Queues that begin anew or are deleted, at the leaders of their partitions."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import msgspec
 from goqueue.broker.calls.calls import LEADER_PATIENCE_S, before_anything_is_done
 from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.queues.fifo_order import FifoOrders
+from goqueue.broker.queues.gates import QueueGates
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.leaders import LOOK_S
 from goqueue.broker.queues.registry import QueueRegistry
@@ -16,6 +18,7 @@ from goqueue.model.calls import Method
 from goqueue.model.companions import QUEUE_STATE, kind_and_owner
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.names import NO_LEADER, TopicPartition, topic_partition
+from goqueue.model.queues.messages import QueueKey
 from goqueue.model.rights import DeletableGroup, DeletableTopic, ReadableGroup, ReadableTopic
 from goqueue.state.queues.messages import DeleteQueues
 
@@ -44,10 +47,13 @@ DELETE: Final = Method("queues.delete", DeleteState, bool)
 
 
 class QueueResetting:
-    def __init__(self, host: QueueHost, registry: QueueRegistry, orders: FifoOrders) -> None:
+    def __init__(
+        self, host: QueueHost, registry: QueueRegistry, orders: FifoOrders, gates: QueueGates
+    ) -> None:
         self._host = host
         self._registry = registry
         self._orders = orders
+        self._gates = gates
         host.calls.serve(RESET, self._reset_here)
         host.calls.serve(DELETE, self._delete_here)
 
@@ -89,7 +95,7 @@ class QueueResetting:
             if offset is None:
                 offset = await self._registry.end(topic, index)
         await self._registry.reset(group, topic, index, offset)
-        self._orders.forget(lambda known: known == key)
+        self._forget(lambda known: known == key)
         return True
 
     # --- deletion -------------------------------------------------------------------------
@@ -128,8 +134,13 @@ class QueueResetting:
     async def _delete_here(self, asked: DeleteState) -> bool:
         request = DeleteQueues(group=asked.group, topic_id=asked.topic_id)
         await self._registry.delete(request)
-        self._orders.forget(request.concerns)
+        self._forget(request.concerns)
         return True
+
+    def _forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        """What begins anew begins with the parents of partitions that were split."""
+        self._orders.forget(concerns)
+        self._gates.forget(concerns)
 
 
 def _keeps_queues(name: str, topic_id: UUID | None) -> bool:

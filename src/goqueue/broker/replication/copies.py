@@ -21,18 +21,30 @@ class Copy:
     """One partition that follows a leader. A second request may be on its way before the first is
     answered, so two questions are kept."""
 
-    __slots__ = ("_asked", "failures", "key", "partition")
+    __slots__ = ("_asked", "_goal", "failures", "key", "partition")
 
     def __init__(self, partition: HostedPartition) -> None:
         self.partition = partition
         self.key = key_of(partition)
         self.failures = 0
+        # Where the leader's readers were when this copy began; None until it has told.
+        self._goal: int | None = None
         self._asked: tuple[tuple[int, FetchQuestion], ...] = ()
 
     @property
     def is_asked(self) -> bool:
         """Whether the leader's session has it."""
         return bool(self._asked)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is not yet where its leader was when it began."""
+        return self._goal is None or self.partition.log_end_offset < self._goal
+
+    def begun(self) -> None:
+        """The leader has answered, and said where it is."""
+        if self._goal is None:
+            self._goal = self.partition.log_end_offset + self.partition.lag
 
     def ask(self, number: int, question: FetchQuestion) -> None:
         self._asked = (*self._asked[-1:], (number, question))

@@ -270,7 +270,10 @@ class _Session:
             question is None
             or question.broker_epoch != self._me.broker_epoch
             or self._throttles.holds_back(copy.partition)
-            or (self._caught_up is not None and self._throttles.holds_back_move())
+            or (
+                self._caught_up is not None
+                and self._throttles.holds_back_move(copy.partition, is_behind=copy.is_behind)
+            )
         ):
             self._retry(copy)
             return None
@@ -355,6 +358,10 @@ class _Session:
             return await partition.answered(question, Diverging(EpochEnd(*part.diverging)))
         self._throttles.was_copied(partition, len(part.records))
         if self._caught_up is not None:
-            self._throttles.moved_in.note(len(part.records))
+            size = len(part.records)
+            self._throttles.was_moved(partition, size, is_behind=copy.is_behind)
         copied = Copied(part.records, part.high_watermark, part.log_start)
-        return await partition.answered(question, copied)
+        step = await partition.answered(question, copied)
+        if isinstance(step, Append):
+            copy.begun()
+        return step

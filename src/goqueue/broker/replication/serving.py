@@ -167,10 +167,8 @@ class _ReplicaFetch(ReadyFetch):
         throttles, leading = self._throttles, partition.leading
         if throttles is None or leading is None or leading.counts(self._follower):
             return None
-        if throttles.concerns_leader(partition.hosted):
-            return throttles.sent
-        is_added = self._follower.node in leading.state.adding
-        return throttles.moved_out if is_added and offset < partition.high_watermark else None
+        is_added = self._follower.node in leading.state.adding and offset < partition.high_watermark
+        return throttles.of_leader(partition.hosted, self._follower, is_added=is_added)
 
     def _watch(self, key: Hashable, part: FetchPart) -> bool:
         try:

@@ -27,13 +27,14 @@ from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, B
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS, check_cordoned
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
 from goqueue.model.digits import number_in
-from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.errors import InvalidConfig, InvalidRequest, UnknownBroker
 from goqueue.model.names import NodeId
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
 from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS, check_running
 from goqueue.model.settings import Value
 from goqueue.model.topic_config import CHECKED_TOGETHER
 from goqueue.state import metadata_keys as keys
+from goqueue.state.membership.feature_levels import Feature
 
 Listener = Callable[[BrokerConfig], None]
 _OF_GROUPS: Final = "group."
@@ -142,7 +143,9 @@ class BrokerConfigs:
             return texts
 
         stored = partial(keys.broker_config_entry, node_id)
-        await self._changes.change_texts(stored, checked, validate_only=validate_only)
+        await self._changes.change_texts(
+            stored, checked, Feature.BROKER_SETTINGS, validate_only=validate_only
+        )
 
     def _check_cordoned(self, node_id: NodeId | None, values: Mapping[str, Value]) -> None:
         items = values.get(CORDONED_LOG_DIRS)
@@ -186,7 +189,7 @@ class BrokerConfigs:
         image = self._follower.image
         is_known = node_id == self._node_id or node_id in image.brokers or node_id in image.nodes
         if not is_known or broker.startswith("-"):
-            raise InvalidRequest(f"there is no broker {broker}; this is broker {self._node_id}")
+            raise UnknownBroker(f"there is no broker {broker}; this is broker {self._node_id}")
         return node_id
 
 

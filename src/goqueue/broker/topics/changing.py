@@ -7,9 +7,12 @@ from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Compare, Delete, MetadataStore, Op, Put
 from goqueue.model.errors import Conflict
 from goqueue.state import metadata_keys as keys
+from goqueue.state.membership.feature_levels import Feature, first_use, first_use_in
 
 # A lost race is rare and short; this many in a row means that something is wrong.
 TRANSACTION_TRIES: Final = 20
+# Between them: long enough for the image to show what another writer did.
+AGAIN_S: Final = 0.05
 
 Decide = Callable[[bytes | None], list[Op]]
 # Where settings are kept.
@@ -40,15 +43,24 @@ class KeyChanges:
         found = (await self._store.get(key)).one
         decide(None if found is None else found.value)
 
+    async def begin_use(self, feature: Feature) -> None:
+        """Before anything is stored that earlier releases cannot read; `OlderBrokers` if there are
+        such."""
+        for entry in first_use(self._follower.image, feature):
+            await self._follower.applied(await self._store.put(*entry))
+
     async def change_texts(
-        self, entry: EntryOf, change: ChangeTexts, *, validate_only: bool
+        self, entry: EntryOf, change: ChangeTexts, feature: Feature, *, validate_only: bool
     ) -> None:
-        """Change the settings in an entry; it is there while there are any."""
+        """Change the settings in an entry; it is there while there are any. Those that are newer
+        than others are a `feature`."""
         key = entry({}).key
 
         def configure(value: bytes | None) -> list[Op]:
             texts = change(keys.decode_texts(key, value))
-            return [Put(*entry(texts))] if texts else [Delete(key)]
+            level = first_use_in(self._follower.image, feature, texts)
+            stored: list[Op] = [Put(*entry(texts))] if texts else [Delete(key)]
+            return [*stored, *(Put(*each) for each in level)]
 
         if validate_only:
             await self.check(key, configure)

@@ -13,47 +13,50 @@ import asyncio
 import logging
 from collections.abc import Hashable, Iterable
 from functools import partial
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from goqueue.broker.calls.news import News
 from goqueue.broker.partitions.leading import LedPartitions
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.metadata.store import Op, Put
+from goqueue.broker.topics.parent_ends import ParentEnds
+from goqueue.model.batch import Buffer
 from goqueue.model.errors import GoQueueError, LayoutChanged, UnknownTopic
 from goqueue.model.layouts import Split
 from goqueue.model.topics import TopicView
-from goqueue.state import metadata_keys as keys
-from goqueue.state.layouts import with_ends
 from goqueue.state.metadata_image import ImageChanges
-from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-# Before anyone is refused: by then all brokers should tell of the split (`SPREAD_S`). Where there
-# is little time to learn, a tenth of it.
+# A broker that tells clients of fewer partitions would undo what they learn. One that hangs or is
+# cut off is gone within seconds; one that is there and is not told keeps nobody longer than this.
+_TOLD_MAX_S: Final = 60.0
+# Before anyone is refused: who hears of the split by itself need not be. Where there is little time
+# to learn, a tenth of it.
 _FENCE_AFTER_S: Final = 1.0
 # Requests that were on their way with the refused one must not overtake it; clients repeat after
 # 100 ms, give or take a fifth.
 _REFUSED_FOR_S: Final = 0.05
 # What was refused comes again within this time.
 _CALM_S: Final = 1.0
-_COMMIT_MS: Final = 10_000
 # Between looks at parents that others lead, or nobody.
 _AGAIN_S: Final = 0.25
-# How far back the last message is looked for behind what readers do not see: markers of
-# transactions, and what compaction left of batches.
-_LOOKS_BACK: Final = (64, 4_096, 262_144)
 
 
 class _Fence:
-    def __init__(self, from_s: float) -> None:
+    def __init__(self, split: Split, from_s: float) -> None:
+        self.parents = split.parents
         self.from_s = from_s
         # When each connection was first refused, and when the last of them.
         self._refused_s: WeakKeyDictionary[Hashable, float] = WeakKeyDictionary()
         self.last_s = from_s
+
+    def knows(self, connection: Hashable) -> None:
+        """Who writes to a child has heard of the split."""
+        self._refused_s.setdefault(connection, -inf)
 
     def refuses(self, connection: Hashable, now_s: float) -> bool:
         if now_s < self.from_s:
@@ -64,17 +67,26 @@ class _Fence:
         return now_s < since_s + _REFUSED_FOR_S
 
 
+class _Led(NamedTuple):
+    epoch: int
+    since_s: float
+
+
 class Draining:
-    def __init__(self, changes: KeyChanges, follower: MetadataFollower, led: LedPartitions) -> None:
-        self._changes = changes
+    def __init__(
+        self, changes: KeyChanges, follower: MetadataFollower, led: LedPartitions, news: News
+    ) -> None:
         self._follower = follower
+        self._news = news
         self._led = led
+        self.ends = ParentEnds(changes, follower, led)
         self._fences: dict[str, _Fence] = {}
         self._tasks: dict[tuple[UUID, int], asyncio.Task[None]] = {}
 
     def start(self) -> None:
         """With what was not over when the broker stopped."""
         self._take_up(self._follower.image.topics.values())
+        self.ends.start()
 
     def image_changed(self, changes: ImageChanges) -> None:
         self._take_up(changes.topics_split)
@@ -82,6 +94,7 @@ class Draining:
             self._fences.pop(topic.name, None)
 
     async def close(self) -> None:
+        await self.ends.close()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -89,17 +102,23 @@ class Draining:
 
     # --- producers ------------------------------------------------------------------------
 
-    def check(self, topic: str, connection: Hashable) -> None:
-        """Refuse a producer that may not know of a split."""
+    def check(self, topic: str, index: int, connection: Hashable, records: Buffer) -> None:
+        """Refuse a producer that may not know of a split. What it sent behind that is refused until
+        it comes again: a partition takes any first batch of a producer that it does not know, and
+        a client that hears of the second takes the first for stored."""
         if not self._fences:
             return
         fence = self._fences.get(topic)
         if fence is None:
             return
-        if fence.refuses(connection, asyncio.get_running_loop().time()):
-            raise LayoutChanged(
+        if index >= fence.parents:
+            fence.knows(connection)
+        elif fence.refuses(connection, asyncio.get_running_loop().time()):
+            error = LayoutChanged(
                 f"topic {topic!r} was split; ask for its partitions, and send again"
             )
+            self._led.find(topic, index).refused(records, error)
+            raise error
 
     # --- parents --------------------------------------------------------------------------
 
@@ -119,8 +138,12 @@ class Draining:
 
     async def _drain(self, topic_id: UUID, name: str, split: Split) -> None:
         loop, drain_s = asyncio.get_running_loop(), split.drain_ms / 1_000
+        if not await self._news.told_all(_TOLD_MAX_S):
+            logger.warning("not all brokers know of the split of %s; it goes on without them", name)
         begun_s = loop.time()
-        fence = _Fence(begun_s + min(_FENCE_AFTER_S, drain_s / 10))
+        led_since: dict[int, _Led] = {}
+        self._note_led(name, split, led_since)
+        fence = _Fence(split, begun_s + min(_FENCE_AFTER_S, drain_s / 10))
         self._fences[name] = fence
         try:
             await asyncio.sleep(drain_s)
@@ -130,17 +153,33 @@ class Draining:
                 if now_s >= fence.last_s + calm_s:
                     break
                 await asyncio.sleep(calm_s / 4)
-            await self._store_ends(topic_id, name, split)
+            await self._store_ends(topic_id, name, split, led_since)
         finally:
             if self._fences.get(name) is fence:
                 del self._fences[name]
 
-    async def _store_ends(self, topic_id: UUID, name: str, split: Split) -> None:
+    def _note_led(self, name: str, split: Split, led_since: dict[int, _Led]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for index in range(split.parents):
+            try:
+                epoch = self._led.find(name, index).leader_epoch
+            except GoQueueError:
+                led_since.pop(index, None)
+                continue
+            if index not in led_since or led_since[index].epoch != epoch:
+                led_since[index] = _Led(epoch, now_s)
+
+    async def _store_ends(
+        self, topic_id: UUID, name: str, split: Split, led_since: dict[int, _Led]
+    ) -> None:
+        """What producers could not send to a leader that is gone comes to the next one, in the
+        parent, however much they have learnt: it gives them the whole time again."""
         while (missing := self._missing(topic_id, split.epoch)) is not None:
             try:
-                ends = await self._ends(name, missing)
-                if ends:
-                    await self._store(topic_id, name, split.epoch, ends)
+                self._note_led(name, split, led_since)
+                given_s = asyncio.get_running_loop().time() - split.drain_ms / 1_000
+                ready = [i for i in missing if i in led_since and led_since[i].since_s <= given_s]
+                if await self.ends.tell(topic_id, name, split.epoch, ready):
                     continue
             except UnknownTopic:
                 return
@@ -157,50 +196,3 @@ class Draining:
             if split.epoch == epoch and split.is_draining:
                 return [index for index in range(split.parents) if index not in split.ends]
         return None
-
-    async def _ends(self, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Of those that are led here and committed; others will be asked for again."""
-        ends: dict[int, int] = {}
-        for index in indexes:
-            try:
-                ends[index] = await _end_of(self._led.find(topic, index))
-            except GoQueueError as error:
-                logger.debug("%s-%d has no end yet: %s", topic, index, error)
-        return ends
-
-    async def _store(self, topic_id: UUID, name: str, epoch: int, ends: dict[int, int]) -> None:
-        def decide(found: bytes | None) -> list[Op]:
-            key = keys.topic_key(name)
-            value = None if found is None else keys.decode_value(key, found, keys.TopicValue)
-            if value is None or value.id != topic_id:
-                raise UnknownTopic(f"there is no topic with id {topic_id}")
-            splits = with_ends(value.splits, epoch, ends)
-            return [Put(*keys.topic_entry(name, keys.with_splits(value, splits)))]
-
-        await self._changes.change(keys.topic_key(name), decide)
-
-
-async def _end_of(partition: Partition) -> int:
-    """Committed before it is told: else another leader might never come that far."""
-    end = partition.log_end_offset
-    await partition.wait_committed(end, _COMMIT_MS)
-    return await asyncio.to_thread(end_of_messages, partition.log, end)
-
-
-def end_of_messages(log: PartitionLog, end: int) -> int:
-    """The offset behind the last message below `end`; 0 where there is none.
-
-    Readers commit behind the last message that they saw: one that ends with a transaction's marker
-    would else never be read to its end.
-    """
-    for back in _LOOKS_BACK:
-        start = max(log.log_start_offset, end - back)
-        last = 0
-        for header in log.headers_from(start):
-            if header.base_offset >= end:
-                break
-            if header.record_count and not header.is_control:
-                last = header.next_offset
-        if last or start == log.log_start_offset:
-            return min(last, end)
-    return end

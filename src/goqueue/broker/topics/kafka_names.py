@@ -67,6 +67,10 @@ FOLLOWING_NAMES: Final = frozenset(
     }
 )
 
+# With one data directory there is nothing that it could hold back, and nobody can have set it. But
+# kafka-reassign-partitions.sh deletes it with the other rates when a move is over.
+_NEVER_SET: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
 
 def own_name(name: str) -> str:
     topic_name = TOPIC_DEFAULTS.get(name)
@@ -92,11 +96,16 @@ def own_texts(texts: Mapping[str, str], current: Mapping[str, str]) -> dict[str,
 
 
 def own_changes(changes: Sequence[ConfigChange]) -> list[ConfigChange]:
-    """The same for changes; that a name comes twice is found by whoever applies them."""
+    """The same for changes; that a name comes twice is found by whoever applies them. To delete
+    what cannot be set changes nothing."""
     for change in changes:
         if change.op is ConfigOp.SET and change.value is not None and change.name in _SETTINGS:
             _SETTINGS[change.name].parse(change.value)
-    return [replace(change, name=own_name(change.name)) for change in changes]
+    return [
+        replace(change, name=own_name(change.name))
+        for change in changes
+        if change.name != _NEVER_SET or change.op is not ConfigOp.DELETE
+    ]
 
 
 def topic_default_entries(entries: Mapping[str, ConfigEntry]) -> Iterator[ConfigEntry]:

@@ -60,7 +60,11 @@ class MovePlans:
     # --- as they could be made ------------------------------------------------------------
 
     async def drain(self, node: NodeId) -> MovePlan:
-        if node not in self._follower.image.nodes:
+        image = self._follower.image
+        # One that was forgotten may have left replicas behind.
+        if node not in image.nodes and not any(
+            node in view.state.wanted for _, view in partitions_of(image)
+        ):
             raise UnknownNode(f"there is no node {node}")
         return await self._planned(node)
 

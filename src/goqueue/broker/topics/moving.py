@@ -6,9 +6,8 @@ who stays in sync where somebody leaves. How it goes on is in `state/replication
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from goqueue.broker.topics.changing import TRANSACTION_TRIES
+from goqueue.broker.topics.changing import AGAIN_S, TRANSACTION_TRIES
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.placing import Placing
 from goqueue.metadata.in_flight import in_flight
@@ -20,21 +19,17 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidReplicaAssignment,
     NoMoveInProgress,
-    PolicyViolation,
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.membership import MOVES_LEVEL
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import PartitionState
 from goqueue.model.rights import AlterableCluster
 from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
+from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.replication.moving import begun, cancelled, relied_on
-
-# Long enough for the image to show what another writer did.
-_AGAIN_S: Final = 0.05
 
 # Where a partition is to go; None to stay where it was.
 Wanted = Mapping[TopicPartition, Sequence[int] | None]
@@ -84,14 +79,16 @@ class Moving:
                     Compare.unchanged(keys.broker_key(member.node), member.broker_epoch)
                     for member in relied_on(state)
                 ]
-            ops: list[Op] = [Put(*keys.partition_entry(*name, state)), *_raised_level(image, state)]
+            ops: list[Op] = [Put(*keys.partition_entry(*name, state))]
+            if state.move is not None:
+                ops += [Put(*entry) for entry in first_use(image, Feature.MOVES)]
             done = await self._store.transact(compares, ops, [Get(key)])
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
             for found in done.responses[0]:
                 await self._follower.applied(found.mod_revision)
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
         raise Conflict(f"{name} is changed too often at the same time; try again")
 
     def _begun(
@@ -143,22 +140,6 @@ def _check_not_owned(image: MetadataImage, topic: TopicView) -> None:
         raise InvalidReplicaAssignment(
             f"{topic.name!r} belongs to topic {owner.name!r}, and goes where that goes"
         )
-
-
-def _raised_level(image: MetadataImage, state: PartitionState) -> list[Op]:
-    """The first move of a cluster keeps earlier releases out: they would forget it half-way."""
-    if state.move is None or image.feature_level >= MOVES_LEVEL:
-        return []
-    earlier = [
-        node
-        for node, broker in image.brokers.items()
-        if broker.registration is not None and broker.registration.feature_level < MOVES_LEVEL
-    ]
-    if earlier:
-        raise PolicyViolation(
-            f"brokers {sorted(earlier)} run a release that knows no moves; upgrade them first"
-        )
-    return [Put(*keys.feature_level_entry(MOVES_LEVEL))]
 
 
 def _found(image: MetadataImage, name: TopicPartition) -> tuple[TopicView, PartitionView]:

@@ -184,22 +184,24 @@ class Placing:
     def room(self) -> dict[NodeId, int]:
         """How many replicas each broker can still take."""
         most = self._config.max_partitions_per_broker
-        topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
-        existing_on = Counter(node for replicas in _replicas_of(topics) for node in replicas)
+        existing_on = Counter(chain.from_iterable(_replicas_of(self._counted())))
         return {each.node: most - existing_on[each.node] for each in self._candidates}
 
     def check_room(self, assignments: Iterable[Replicas]) -> None:
-        """The broker's own partitions do not count: where there is room for a topic, there is room
-        for its companions."""
         most = self._config.max_partitions_per_broker
-        added = Counter(node for replicas in assignments for node in replicas)
-        topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
+        added = Counter(chain.from_iterable(assignments))
+        topics = self._counted()
         if self.is_alone:
             check_room(sum(len(topic.partitions) for topic in topics), added.total(), most)
             return
         existing_on = Counter(chain.from_iterable(_replicas_of(topics)))
         for node, count in added.items():
             check_room(existing_on[node], count, most)
+
+    def _counted(self) -> list[TopicView]:
+        """The broker's own topics do not count: where there is room for a topic, there is room for
+        its companions."""
+        return [topic for topic in self._image.topics.values() if not topic.is_internal]
 
     # --- as they begin --------------------------------------------------------------------
 

@@ -47,16 +47,18 @@ async def store_topic(
     *,
     topic_is: Compare,
     also: Sequence[Compare] = (),
+    level: Sequence[keys.Entry] = (),
 ) -> TxnResult:
     """Put `partitions` and then the topic, if `topic_is` holds all the time and `also` at the end.
+    With the topic comes the feature level that it needs, if that rises.
 
     If not, the answer has the topic as it is instead.
     """
     puts: list[Op] = [Put(*entry) for entry in partitions]
-    last = Put(*keys.topic_entry(topic, value))
-    found = [Get(last.key)]
+    last = [Put(*keys.topic_entry(topic, value)), *(Put(*entry) for entry in level)]
+    found = [Get(last[0].key)]
     if len(puts) < STEP_OPERATIONS_MAX:
-        return await store.transact([topic_is, *also], [*puts, last], found)
+        return await store.transact([topic_is, *also], [*puts, *last], found)
     mark = Put(keys.topic_writer_key(topic), uuid.uuid4().bytes)
     mine = Compare(mark.key, CompareTarget.VALUE, CompareOp.EQUAL, mark.value)
     done = await store.transact([topic_is], [mark], found)
@@ -66,7 +68,7 @@ async def store_topic(
                 return done
             done = await store.transact([topic_is, mine], step, found)
         if done.succeeded:
-            ops: list[Op] = [last, Delete(mark.key)]
+            ops: list[Op] = [*last, Delete(mark.key)]
             done = await store.transact([topic_is, mine, *also], ops, found)
         return done
     except BaseException:
@@ -85,15 +87,17 @@ async def store_settings(
     changed: Sequence[ChangedPartition],
     *,
     also: Sequence[Compare],
+    level: Sequence[keys.Entry] = (),
 ) -> TxnResult:
-    """Put the states of partitions that follow from a topic's settings, and then the settings.
+    """Put the states of partitions that follow from a topic's settings, and then the settings, with
+    the feature level that they need, if that rises.
 
     Not done if the topic is not at `revision` any more, or one of the partitions not at its own, or
     `also` does not hold. Settings come last: no broker acts on them before every partition says
     what holds.
     """
     topic_is = Compare.unchanged(keys.topic_key(topic), revision)
-    last = Put(*keys.topic_entry(topic, value))
+    last = [Put(*keys.topic_entry(topic, value)), *(Put(*entry) for entry in level)]
     steps = list(_steps(changed)) or [()]
     for step in steps:
         puts = [Put(*keys.partition_entry(name, view.index, view.state)) for name, view in step]
@@ -101,7 +105,7 @@ async def store_settings(
             Compare.unchanged(put.key, view.revision)
             for put, (_, view) in zip(puts, step, strict=True)
         ]
-        ops = [*puts, last] if step is steps[-1] else puts
+        ops = [*puts, *last] if step is steps[-1] else puts
         done = await store.transact([topic_is, *also, *compares], ops)
         if not done.succeeded:
             break

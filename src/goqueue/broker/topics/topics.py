@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from goqueue.broker.topics.broker_configs import BrokerConfigs
-from goqueue.broker.topics.changing import TRANSACTION_TRIES
+from goqueue.broker.topics.changing import AGAIN_S, TRANSACTION_TRIES
 from goqueue.broker.topics.companions import check_change, companion_settings, settings_said
 from goqueue.broker.topics.configs import (
     BrokerOverrides,
@@ -62,14 +62,13 @@ from goqueue.model.topics import NewTopic, PartitionView, TopicView, is_internal
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings, following
 from goqueue.state.controller.placement import Replicas
+from goqueue.state.membership.feature_levels import Feature, first_use, first_use_in
 
 ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
 Place = Callable[[Placing], list[Replicas]]
 
 # Different settings of topics that are kept parsed, some kilobytes each.
 EFFECTIVE_MAX: Final = 1_000
-# Long enough for the image to show what another writer did.
-_AGAIN_S: Final = 0.05
 
 
 class TopicAdmin:
@@ -150,7 +149,7 @@ class TopicAdmin:
             with contextlib.suppress(Conflict):
                 await self._grow(known, replicas[len(known.partitions) :])
                 return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
         raise Conflict(f"topic {topic!r} is changed too often at the same time; try again")
 
     async def forget_internal(self, topic: InternalTopic) -> None:
@@ -184,13 +183,14 @@ class TopicAdmin:
                 _check_collision(name, image.topics)
                 placing.check_room(assignments)
             new = placing.begin(assignments, self._commits(says))
+            level = first_use_in(image, Feature.TOPIC_SETTINGS, config)
             if validate_only:
                 return _proposed(name, new, config)
             value = keys.TopicValue(
                 id=self._new_id(), partitions=len(assignments), config=dict(config)
             )
             is_missing = Compare.missing(keys.topic_key(name))
-            done = await self._store_topic(name, 0, new, value, is_missing, still)
+            done = await self._store_topic(name, 0, new, value, is_missing, still, level)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return self.find(name)
@@ -198,7 +198,7 @@ class TopicAdmin:
                 await self._follower.applied(found.mod_revision)
             # Somebody was faster; or a broker restarted: partitions begin under its new epoch; or
             # the topic changed that it is to belong to.
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
         raise Conflict(f"brokers, or topic {name!r}, change too often at the same time; try again")
 
     async def ensure(self, topic: CreatableTopic) -> TopicView:
@@ -264,12 +264,17 @@ class TopicAdmin:
             is_ordered = self.effective_config(topic).partition_growth == ORDERED
         drain_ms = self._config.scale_drain_ms
         splits = next_splits(topic, total, is_ordered=is_ordered, drain_ms=drain_ms)
+        level = first_use(self._follower.image, Feature.SPLITS) if splits else []
         if validate_only:
             return
-        await self._grow(topic, replicas, splits)
+        await self._grow(topic, replicas, splits, level)
 
     async def _grow(
-        self, topic: TopicView, replicas: Sequence[Replicas], splits: tuple[Split, ...] = ()
+        self,
+        topic: TopicView,
+        replicas: Sequence[Replicas],
+        splits: tuple[Split, ...] = (),
+        level: Sequence[keys.Entry] = (),
     ) -> None:
         name, current = topic.name, len(topic.partitions)
         found = (await self._store.get(keys.topic_key(name))).one
@@ -282,7 +287,7 @@ class TopicAdmin:
         new = self._placing().begin(replicas, self._commits(says))
         is_as_read = Compare.unchanged(found.key, found.mod_revision)
         if (value.partitions, value.splits) == (current, topic.splits):
-            done = await self._store_topic(name, current, new, grown, is_as_read, still)
+            done = await self._store_topic(name, current, new, grown, is_as_read, still, level)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
@@ -342,6 +347,7 @@ class TopicAdmin:
         checked = change(current)
         topic_config(checked)
         check_change(name, current, checked)
+        level = first_use_in(self._follower.image, Feature.TOPIC_SETTINGS, checked)
         if validate_only:
             return
         for _ in range(TRANSACTION_TRIES):
@@ -360,12 +366,12 @@ class TopicAdmin:
                 changed += more
                 still.append(unchanged)
             done = await store_settings(
-                self._store, name, configured, found.mod_revision, changed, also=still
+                self._store, name, configured, found.mod_revision, changed, also=still, level=level
             )
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
         raise Conflict(f"topic {name!r} is changed too often at the same time; try again")
 
     async def _says(
@@ -426,6 +432,7 @@ class TopicAdmin:
         value: keys.TopicValue,
         topic_is: Compare,
         also: Sequence[Compare] = (),
+        level: Sequence[keys.Entry] = (),
     ) -> TxnResult:
         return await store_topic(
             self._store,
@@ -440,6 +447,7 @@ class TopicAdmin:
                     for node, epoch in new.registered.items()
                 ),
             ],
+            level=level,
         )
 
 

@@ -1,4 +1,4 @@
-"""/backups: how far every log of this broker goes at one moment, for whoever copies them."""
+"""/backups: how far every log of a broker goes at one moment, for whoever copies them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -7,12 +7,12 @@ import msgspec
 from litestar import delete, post, put
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import whole
-from goqueue.model.backups import CutPartition
+from goqueue.model.backups import PAUSE_MAX_MS, TTL_MAX_MS, CutPartition
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
@@ -20,17 +20,24 @@ from goqueue.service.needs import Need
 
 _TAGS: Final = ["Backups"]
 _NEEDS: Final[Mapping[str, Any]] = {"needs": (Need(Resource.CLUSTER, Verb.ALTER),)}
-_TTL_MAX_MS: Final = 600_000
-_PAUSE_MAX_MS: Final = 5_000
 
 BackupInPath = Annotated[
     str, PathParameter(max_length=64, description="The id that beginning it answered with.")
+]
+Node = Annotated[
+    str | None,
+    QueryParameter(
+        # As text: an optional number would take `null`, and lose its limits in the document.
+        pattern=r"^[0-9]{1,10}$",
+        description="The number of the broker that is meant; the one that answers if left out. "
+        "Needed where several answer at one address (`goqueue serve --workers`).",
+    ),
 ]
 TtlMs = Annotated[
     float,
     Meta(
         ge=1_000,
-        le=_TTL_MAX_MS,
+        le=TTL_MAX_MS,
         multiple_of=1,
         description="After so long the backup is over, unless it is renewed.",
     ),
@@ -44,7 +51,7 @@ class BeginBackup(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 class RenewBackup(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     ttl_ms: TtlMs
     pause_transactions_ms: Annotated[
-        Annotated[float, Meta(ge=0, le=_PAUSE_MAX_MS, multiple_of=1)] | None,
+        Annotated[float, Meta(ge=0, le=PAUSE_MAX_MS, multiple_of=1)] | None,
         Meta(
             description="No transaction begins or ends here for so long, while the brokers of a "
             "cluster are asked for their cuts; 0 lets them go on."
@@ -84,22 +91,27 @@ class CutAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @post(
-    "/backups", tags=_TAGS, status_code=201, responses=errors(400, 403, 409, 413, 415), opt=_NEEDS
+    "/backups",
+    tags=_TAGS,
+    status_code=201,
+    responses=errors(400, 403, 404, 409, 413, 415, 503),
+    opt=_NEEDS,
 )
 async def begin_backup(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],
     data: JSONBody[BeginBackup],
+    node: Node = None,
 ) -> BegunBackup:
-    """Begin to copy this broker's logs: until the end no log is compacted."""
-    return BegunBackup(service.backups.begin(caller, whole(data.ttl_ms)))
+    """Begin to copy a broker's logs: until the end no log is compacted there."""
+    return BegunBackup(await service.backups.begin(caller, whole(data.ttl_ms), at=_number(node)))
 
 
 @put(
     "/backups/{backup:str}",
     tags=_TAGS,
     status_code=204,
-    responses=errors(400, 403, 404, 409, 413, 415),
+    responses=errors(400, 403, 404, 409, 413, 415, 503),
     opt=_NEEDS,
 )
 async def renew_backup(
@@ -107,18 +119,20 @@ async def renew_backup(
     caller: NamedDependency[Caller],
     backup: BackupInPath,
     data: JSONBody[RenewBackup],
+    node: Node = None,
 ) -> None:
     """Go on for a while longer."""
-    service.backups.renew(caller, backup, whole(data.ttl_ms))
+    await service.backups.renew(caller, backup, whole(data.ttl_ms), at=_number(node))
     if data.pause_transactions_ms is not None:
-        service.backups.pause_transactions(caller, backup, whole(data.pause_transactions_ms))
+        pause_ms = whole(data.pause_transactions_ms)
+        await service.backups.pause_transactions(caller, backup, pause_ms, at=_number(node))
 
 
 @post(
     "/backups/{backup:str}/cut",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 403, 404, 413, 415),
+    responses=errors(400, 403, 404, 413, 415, 503),
     opt=_NEEDS,
 )
 async def take_cut(
@@ -126,9 +140,12 @@ async def take_cut(
     caller: NamedDependency[Caller],
     backup: BackupInPath,
     data: JSONBody[TakeCut],
+    node: Node = None,
 ) -> CutAnswer:
-    """How far the logs go that this broker leads, all at one moment."""
-    cut = await service.backups.cut(caller, backup, with_metadata=data.with_metadata)
+    """How far the logs go that the broker leads, all at one moment."""
+    cut = await service.backups.cut(
+        caller, backup, with_metadata=data.with_metadata, at=_number(node)
+    )
     return CutAnswer(
         node_id=cut.node_id,
         cluster_id=cut.cluster_id,
@@ -140,14 +157,15 @@ async def take_cut(
     )
 
 
-@delete("/backups/{backup:str}", tags=_TAGS, responses=errors(400, 403, 404), opt=_NEEDS)
+@delete("/backups/{backup:str}", tags=_TAGS, responses=errors(400, 403, 404, 503), opt=_NEEDS)
 async def end_backup(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],
     backup: BackupInPath,
+    node: Node = None,
 ) -> None:
     """All is copied: logs are compacted again."""
-    service.backups.end(caller, backup)
+    await service.backups.end(caller, backup, at=_number(node))
 
 
 def _log(cut: CutPartition) -> CutLog:
@@ -161,6 +179,10 @@ def _log(cut: CutPartition) -> CutLog:
         segment_bytes=cut.segment_bytes,
         is_compacted=cut.is_compacted,
     )
+
+
+def _number(node: str | None) -> int | None:
+    return None if node is None else int(node)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (begin_backup, renew_backup, take_cut, end_backup)

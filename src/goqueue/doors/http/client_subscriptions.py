@@ -38,7 +38,13 @@ _CHANGE: Final = Need(Resource.CLUSTER, Verb.ALTER_CONFIGS)
 
 Name = Annotated[
     str,
-    PathParameter(min_length=1, max_length=NAME_MAX_LENGTH, description="The subscription's name."),
+    PathParameter(
+        min_length=1,
+        max_length=NAME_MAX_LENGTH,
+        # No part of a path is a name with a slash, or that of a folder.
+        pattern=r"^(?!\.{1,2}$)[^/\x00-\x1f\x7f]+$",
+        description="The subscription's name.",
+    ),
 ]
 Prefix = Annotated[str, Meta(min_length=1, max_length=PREFIX_MAX_LENGTH, pattern=_ITEM_PATTERN)]
 Pattern = Annotated[str, Meta(min_length=1, max_length=_PATTERN_MAX_LENGTH, pattern=_ITEM_PATTERN)]

@@ -66,7 +66,7 @@ class AlterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @get(
     "/cluster/settings",
     tags=_TAGS,
-    responses=errors(400, 403),
+    responses=errors(400, 403, 404),
     opt={"needs": (Need(Resource.CLUSTER, Verb.DESCRIBE_CONFIGS),)},
 )
 async def cluster_settings(
@@ -82,7 +82,7 @@ async def cluster_settings(
 @patch(
     "/cluster/settings",
     tags=_TAGS,
-    responses=errors(400, 403, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
     opt={
         "needs": (
             Need(Resource.CLUSTER, Verb.ALTER_CONFIGS),

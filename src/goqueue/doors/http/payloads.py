@@ -60,8 +60,11 @@ def shown_value(data: bytes | None, wanted: Encoding) -> tuple[str | msgspec.Raw
     if wanted == "json" and data is not None:
         try:
             data.decode()
-            # Compaction of white space is not ours to do: the document goes out as it came in.
-            return _check_json(data), "json"
+            # Compaction of white space is not ours to do: the document goes out as it came in. That
+            # around it would be lost within the answer.
+            document = _check_json(data)
+            if bytes(document) == data:
+                return document, "json"
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             pass
     return shown_text(data, "base64" if wanted == "base64" else "text")

@@ -28,6 +28,8 @@ _TAGS: Final = ["Cluster"]
 _MOVES_MAX: Final = 1_000
 # More brokers than that have no copy of one partition.
 _REPLICAS_MAX: Final = 100
+# Text with a pattern: an optional number would take `null`, and lose its limits in the document.
+_NUMBER: Final = r"^[0-9]{1,10}$"
 # A petabyte per second; whoever wants more says nothing.
 _RATE_MAX: Final = 10**15
 
@@ -113,7 +115,10 @@ class HoldBack(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     is_paused: Annotated[bool | None, Meta(description="Without it, or null: as it is.")] = None
     rate_bytes: Annotated[
         Rate | None,
-        Meta(description="Bytes per second of each broker; 0: as fast as it goes. null: as it is."),
+        Meta(
+            description="Bytes per second of each broker, on top of what is written to the "
+            "partitions meanwhile; 0: as fast as it goes. null: as it is."
+        ),
     ] = None
 
 
@@ -190,18 +195,19 @@ async def cancel_moves(
     caller: NamedDependency[Caller],
     topic: Annotated[str | None, QueryParameter(max_length=249, description="Of this one.")] = None,
     partition: Annotated[
-        int | None, QueryParameter(ge=0, le=INT32_MAX, description="Only this one.")
+        str | None, QueryParameter(pattern=_NUMBER, description="Only this one.")
     ] = None,
 ) -> MoveResults:
     """Take back moves: the replicas are those before."""
-    return _results(await service.replica_moves.cancel(caller, topic, partition))
+    number = None if partition is None else int(partition)
+    return _results(await service.replica_moves.cancel(caller, topic, number))
 
 
 @patch(
     "/cluster/moves",
     tags=_TAGS,
     status_code=204,
-    responses=errors(400, 403, 413, 415),
+    responses=errors(400, 403, 409, 413, 415),
     opt=_CONFIGURE,
 )
 async def hold_back(
@@ -236,7 +242,7 @@ async def rebalance_plan(
     "/cluster/nodes/{node_id:int}",
     tags=_TAGS,
     status_code=204,
-    responses=errors(400, 403, 413, 415),
+    responses=errors(400, 403, 404, 413, 415),
     opt=_CONFIGURE,
 )
 async def alter_node(

@@ -27,6 +27,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.UnknownPartition: ErrorCode.unknown_topic_or_partition,
     errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     errors.PolicyViolation: ErrorCode.policy_violation,
+    # As Kafka says of what its `metadata.version` is too low for.
+    errors.OlderBrokers: ErrorCode.unsupported_version,
     # The one limit of groups that clients know of, and do not repeat.
     errors.TooManyGroups: ErrorCode.group_max_size_reached,
     errors.TopicAccessDenied: ErrorCode.topic_authorization_failed,

@@ -28,7 +28,6 @@ from goqueue.model.errors import (
     InvalidRequest,
     LeaseNotFound,
     MetadataUnavailable,
-    ShuttingDown,
 )
 
 # etcd's `--max-txn-ops`: what keeps to the bounds of one store keeps to those of the other.
@@ -183,24 +182,21 @@ def received(op: SentOp) -> Op:
             return GetPrefix(op.prefix)
 
 
-# A store that closes is away for who asks over a socket: its process ends, theirs does not.
-_KINDS: Final[dict[type[GoQueueError], str]] = {
-    InvalidRequest: "invalid",
-    LeaseNotFound: "no-lease",
-    MetadataUnavailable: "unavailable",
-    ShuttingDown: "unavailable",
-}
-_COMPACTED: Final = "compacted"
 _ERRORS: Final[dict[str, type[GoQueueError]]] = {
     "invalid": InvalidRequest,
     "no-lease": LeaseNotFound,
 }
+_KINDS: Final = {error: kind for kind, error in _ERRORS.items()}
+# Every other error. A store that closes is away for who asks over a socket: its process ends,
+# theirs does not.
+_UNAVAILABLE: Final = "unavailable"
+_COMPACTED: Final = "compacted"
 
 
 def refusal(error: GoQueueError) -> Refused:
     if isinstance(error, CompactedRevision):
         return Refused(_COMPACTED, error.message, error.oldest_revision)
-    return Refused(_KINDS.get(type(error), "unavailable"), error.message)
+    return Refused(_KINDS.get(type(error), _UNAVAILABLE), error.message)
 
 
 def error_of(refused: Refused) -> GoQueueError:

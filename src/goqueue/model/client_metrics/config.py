@@ -1,5 +1,6 @@
 """What can be set per subscription to clients' metrics, and of the broker. Kafka's names."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,7 @@ MATCHED_ATTRIBUTES: Final = (
 ALL_METRICS: Final = "*"
 # A name is shown, and is part of a key of the metadata.
 NAME_MAX_LENGTH: Final = 249
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]+")
 # A client that does not know yet what to push is held against each of them.
 SUBSCRIPTIONS_MAX: Final = 100
 # What is told to every client that a subscription chooses.
@@ -108,7 +110,8 @@ def client_metrics_config(texts: Mapping[str, str]) -> ClientMetricsConfig:
 
 
 def check_subscription_name(name: str) -> None:
-    if not name or len(name) > NAME_MAX_LENGTH or not name.isprintable():
+    if len(name) > NAME_MAX_LENGTH or _NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"name of client metrics: must have 1 to {NAME_MAX_LENGTH} printable characters"
+            f"name of client metrics: must have 1 to {NAME_MAX_LENGTH} characters, and no control "
+            "characters"
         )

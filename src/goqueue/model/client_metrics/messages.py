@@ -3,8 +3,11 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
+
+# What a client says that has no id yet.
+NO_INSTANCE: Final = UUID(int=0)
 
 
 class TelemetryError(Enum):

@@ -4,6 +4,9 @@ from enum import Enum, auto
 
 
 class GroupError(Enum):
+    """Brokers tell each other the numbers, so new ones come last: an earlier release would take
+    those behind for others."""
+
     NONE = auto()
     COORDINATOR_NOT_AVAILABLE = auto()
     NOT_COORDINATOR = auto()
@@ -26,10 +29,10 @@ class GroupError(Enum):
     UNSUPPORTED_ASSIGNOR = auto()
     UNSUPPORTED_VERSION = auto()
     INVALID_REGULAR_EXPRESSION = auto()
-    STREAMS_INVALID_TOPOLOGY = auto()
     OFFSET_METADATA_TOO_LARGE = auto()
     UNSTABLE_OFFSET_COMMIT = auto()
     INVALID_PRODUCER_EPOCH = auto()
     UNKNOWN_TOPIC_OR_PARTITION = auto()
     # Not of the coordinator: the sender may not read, or see, the topic.
     TOPIC_AUTHORIZATION_FAILED = auto()
+    STREAMS_INVALID_TOPOLOGY = auto()

@@ -28,6 +28,11 @@ class ReplicationFigures(NamedTuple):
     elections: int = 0
     # Of those that it follows: the most records that it has not replayed of one of them.
     standby_lag: int = 0
+    # Copies that moves add and that are not in sync yet, and about what they lack.
+    added_copies: int = 0
+    added_bytes_left: int = 0
+    # Copied by this broker for moves.
+    moved_in_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,9 @@ class ClusterFigures:
     is_controller: bool
     topics: int
     partitions_without_leader: int
+    # On their way to other brokers.
+    moving_partitions: int
+    are_moves_paused: bool
     # From here on, of those that this broker leads.
     leaders: int
     under_replicated_partitions: int

@@ -21,6 +21,8 @@ from goqueue.server.workers.orders import Order, Report
 
 logger = logging.getLogger(__name__)
 
+# What Python runs as a worker.
+PROGRAM: Final = ("-P", "-m", "goqueue.server.workers")
 # The line of a report names what is wrong, such as paths and settings.
 _REPORT_MAX_BYTES: Final = 64 * 1024
 
@@ -44,7 +46,7 @@ class Child:
             with theirs:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable,
-                    *("-P", "-m", "goqueue.server.workers", str(theirs.fileno())),
+                    *(*PROGRAM, str(theirs.fileno())),
                     stdin=PIPE,
                     stdout=PIPE,
                     env={**os.environ, "PYTHONPATH": python_path()},

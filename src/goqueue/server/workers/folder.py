@@ -180,9 +180,10 @@ class WorkersFolder:
         beyond = sorted(node for node in held if node >= count)
         if beyond:
             holders = ", ".join(f"{held[node]} on worker {node}" for node in beyond)
+            drains = " and ".join(f"`goqueue cluster drain {node} --wait`" for node in beyond)
             raise DataDirectoryError(
                 f"workers: {count}, but {self.path} has partitions on others ({holders}); start it "
-                f"with --workers {beyond[-1] + 1}, or move them to the first {count} before"
+                f"with --workers {beyond[-1] + 1}, or drain those first: {drains}"
             )
         for kv in (await store.get_prefix(keys.NODES_PREFIX)).kvs:
             match keys.parse_key(kv.key):

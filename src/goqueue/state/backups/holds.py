@@ -16,14 +16,11 @@ A hold ends by itself: whoever took it may be gone. Times are of a clock that ne
 from dataclasses import dataclass
 from typing import Final
 
+from goqueue.model.backups import PAUSE_MAX_MS, TTL_MAX_MS
 from goqueue.model.errors import Conflict, InvalidRequest, UnknownBackup
 
-# A copy renews its hold several times within this.
-TTL_MAX_MS: Final = 10 * 60 * 1000
 # Logs of state grow without compaction: nobody may put it off for ever.
 AGE_MAX_MS: Final = 24 * 60 * 60 * 1000
-# As long as clients wait without noticing more than a slow answer.
-PAUSE_MAX_MS: Final = 5_000
 # Each is a copy of everything.
 HOLDS_MAX: Final = 4
 

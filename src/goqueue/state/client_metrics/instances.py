@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from goqueue.model.client_metrics.messages import (
+    NO_INSTANCE,
     ClientFigures,
     ClientView,
     Point,
@@ -33,8 +34,6 @@ _FORGOTTEN_AFTER_INTERVALS: Final = 3
 _SWEEP_MS: Final = 10_000
 # By Kafka's numbers: none, gzip, snappy, lz4, zstd.
 COMPRESSIONS: Final = range(5)
-# What a client without an id yet says.
-NO_INSTANCE: Final = UUID(int=0)
 # After these a client asks at once what it should have done (KIP-714).
 _ASKS_AT_ONCE: Final = (
     TelemetryError.UNKNOWN_SUBSCRIPTION,

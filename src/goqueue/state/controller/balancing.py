@@ -7,7 +7,7 @@ from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.elections import in_sync_in_all
-from goqueue.state.controller.planning import ChangePartition, ClusterView
+from goqueue.state.controller.planning import ChangePartition, ClusterView, Standing
 from goqueue.state.replication.in_sync import led_by, taken_over_by
 
 
@@ -18,27 +18,12 @@ class Demand(NamedTuple):
     change: ChangePartition | None = None
 
 
-class _Standing(NamedTuple):
-    """Brokers with their epochs: those that may lead, and all that are there."""
-
-    candidates: Mapping[NodeId, int]
-    present: Mapping[NodeId, int]
-
-
 def demanded(view: ClusterView, partition: TopicPartition, kind: ElectionKind) -> Demand:
-    return _demanded(view, partition, kind, _standing(view))
-
-
-def _standing(view: ClusterView) -> _Standing:
-    leaving = view.leaving()
-    return _Standing(
-        {node: epoch for node, epoch in view.admitted().items() if node not in leaving},
-        {node: broker.broker_epoch for node, broker in view.brokers.items()},
-    )
+    return _demanded(view, partition, kind, view.standing())
 
 
 def _demanded(
-    view: ClusterView, partition: TopicPartition, kind: ElectionKind, standing: _Standing
+    view: ClusterView, partition: TopicPartition, kind: ElectionKind, standing: Standing
 ) -> Demand:
     stored = view.partitions.get(partition)
     if stored is None:
@@ -63,7 +48,7 @@ def misplaced(view: ClusterView) -> list[ChangePartition]:
     states = {partition: stored.state for partition, stored in view.partitions.items()}
     in_all = in_sync_in_all(states, view.owners)
     # The same for all: with a hundred brokers, it takes longer than a demand.
-    standing = _standing(view)
+    standing = view.standing()
     for partition, state in states.items():
         if not state.has_leader or state.leader == state.replicas[0]:
             continue

@@ -13,12 +13,14 @@ from goqueue.state.replication.moving import begun, completed, is_ready, relied_
 
 
 def moves_going_on(
-    view: ClusterView, owners: Mapping[TopicPartition, TopicPartition]
+    view: ClusterView,
+    owners: Mapping[TopicPartition, TopicPartition],
+    *,
+    are_paused: bool = False,
 ) -> Iterator[ChangePartition]:
-    """What is to change now. `owners`: what each companion belongs to."""
-    leaving = view.leaving()
-    present = {node: broker.broker_epoch for node, broker in view.brokers.items()}
-    candidates = {node: epoch for node, epoch in view.admitted().items() if node not in leaving}
+    """What is to change now. `owners`: what each companion belongs to. `are_paused`: nothing ends,
+    but what was taken back is taken back with all that belongs to it."""
+    candidates, present = view.standing()
     belongings: dict[TopicPartition, list[TopicPartition]] = {}
     for companion, owner in owners.items():
         if companion in view.partitions and owner in view.partitions:
@@ -30,7 +32,7 @@ def moves_going_on(
         companions = belongings.get(partition, [])
         due = list(_following(view, stored, companions, present, candidates))
         yield from due
-        if not due:
+        if not due and not are_paused:
             yield from _ending(view, partition, companions, present, candidates)
 
 

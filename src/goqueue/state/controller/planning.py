@@ -28,6 +28,14 @@ class Registered(NamedTuple):
     broker_epoch: int
 
 
+class Standing(NamedTuple):
+    """Brokers with their epochs: those that may lead and are not about to leave, and all that are
+    there."""
+
+    candidates: Mapping[NodeId, int]
+    present: Mapping[NodeId, int]
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """One reading of the metadata, and what brokers said when they were asked for their logs."""
@@ -39,6 +47,8 @@ class ClusterView:
     log_ends: Mapping[TopicPartition, Mapping[Member, LogEnd]] = field(default_factory=dict)
     # Which partition each companion belongs to.
     owners: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
+    # What every broker must know.
+    feature_level: int = 0
 
     def admitted(self) -> dict[NodeId, int]:
         """The broker epochs of those that may lead and follow."""
@@ -52,6 +62,13 @@ class ClusterView:
         """Those that asked for others to take over what they lead."""
         draining = [node for node, (record, _) in self.nodes.items() if record.is_draining]
         return {node for node in draining if node in self.admitted()} if draining else set()
+
+    def standing(self) -> Standing:
+        leaving = self.leaving()
+        return Standing(
+            {node: epoch for node, epoch in self.admitted().items() if node not in leaving},
+            {node: broker.broker_epoch for node, broker in self.brokers.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +152,15 @@ def _admissions(
     view: ClusterView, arriving: Mapping[NodeId, Registered], unsettled: set[NodeId]
 ) -> Iterator[Admit]:
     for node, broker in arriving.items():
-        if node not in unsettled:
+        # One of an earlier release does not look at the level when it registers again.
+        is_known = broker.registration.feature_level >= view.feature_level
+        if node not in unsettled and is_known:
             record = NodeRecord(
                 directory=broker.registration.directory,
                 incarnation=broker.registration.incarnation,
                 broker_epoch=broker.broker_epoch,
                 is_cordoned=broker.registration.is_cordoned,
+                feature_level=broker.registration.feature_level,
             )
             yield Admit(node, record, view.nodes[node][1] if node in view.nodes else 0)
 

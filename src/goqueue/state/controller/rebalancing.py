@@ -1,9 +1,10 @@
 """Which replicas should go where: to empty a broker, or to give all brokers a like share.
 
-A plan is a list of moves, made from one look at the cluster; nothing is changed by it. Replicas of
-a partition stand in no fewer racks than before, no broker gets more than there is room for on it,
-and no replica moves without need: to empty a broker only its own do, and for an even share each
-move makes the fullest of two brokers less full.
+A plan is a list of moves, made from one look at the cluster; nothing is changed by it. No broker
+gets more than there is room for on it, and no replica moves without need: to empty a broker only
+its own do, and for an even share each move makes the fullest of two brokers less full. For an even
+share no partition stands in fewer racks than before; to empty a broker, in as many as the others
+allow, for its rack may have had no other.
 """
 
 from collections import defaultdict

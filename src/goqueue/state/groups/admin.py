@@ -14,6 +14,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.registry import Registry
@@ -23,10 +24,13 @@ from goqueue.state.machine import Outcome
 
 
 class Administration:
-    def __init__(self, registry: Registry, table: OffsetTable, offsets: Offsets) -> None:
+    def __init__(
+        self, registry: Registry, table: OffsetTable, offsets: Offsets, gates: Gates
+    ) -> None:
         self._registry = registry
         self._table = table
         self._offsets = offsets
+        self._gates = gates
 
     def list_groups(self, request: ListGroups) -> tuple[ListedGroup, ...]:
         states = {state.lower() for state in request.states}
@@ -89,6 +93,7 @@ class Administration:
             return DeleteGroupResult(group_id=group_id, error=GroupError.NON_EMPTY_GROUP)
         out.records += self._table.group_tombstones(group_id)
         out.records += group.tombstones()
+        self._gates.forget(group_id)
         return DeleteGroupResult(group_id=group_id)
 
 

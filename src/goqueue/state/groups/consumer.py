@@ -25,7 +25,6 @@ from goqueue.state.groups.consumer_group import (
     said_bytes,
 )
 from goqueue.state.groups.consumer_requests import (
-    check_epoch,
     check_request,
     is_full,
     said_by,
@@ -103,7 +102,7 @@ class ConsumerProtocol:
         if request.instance_id is None:
             member = group.members.get(member_id) or ConsumerMember(member_id)
             if not joining:
-                check_epoch(group.member(member_id), request)
+                _check_epoch(group.member(member_id), request)
         else:
             member = self._static_member(group, request, member_id)
         replaced = group.static_members.get(request.instance_id or "")
@@ -158,7 +157,7 @@ class ConsumerProtocol:
         known = group.static_member(request.instance_id)
         if request.member_epoch != JOIN_EPOCH:
             known = check_static(known, request.instance_id, member_id)
-            check_epoch(known, request)
+            _check_epoch(known, request)
             return known
         if known is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
@@ -402,3 +401,7 @@ def check_static(
             f"instance id {instance_id!r} belongs to member {known.member_id!r} now",
         )
     return known
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:
+    member.current.check_epoch(request.member_epoch, request.owned, of="partitions")

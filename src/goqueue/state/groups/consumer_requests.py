@@ -1,8 +1,7 @@
-"""Reading a consumer heartbeat: is it valid, from this epoch, and does it say anything new?"""
+"""Reading a consumer heartbeat: is it valid, and does it say anything new?"""
 
 import msgspec
 
-from goqueue.model.groups.assignment import is_subset
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     JOIN_EPOCH,
@@ -11,29 +10,10 @@ from goqueue.model.groups.messages import (
     ConsumerGroupHeartbeat,
 )
 from goqueue.state.groups.assignors import ASSIGNORS
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
+from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.records import ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.states import MemberState
-
-
-def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:
-    """The epoch before is fine too: the answer that raised it may have been lost."""
-    received = request.member_epoch
-    if received == member.epoch:
-        return
-    if (
-        received == member.current.previous_epoch
-        and received < member.epoch
-        and request.owned is not None
-        and is_subset(request.owned, member.current.assigned)
-    ):
-        return
-    raise Refused(
-        GroupError.FENCED_MEMBER_EPOCH,
-        f"member epoch {received} is not the current one, {member.epoch}; give up all partitions"
-        " and join again",
-    )
 
 
 def says_nothing_new(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> bool:

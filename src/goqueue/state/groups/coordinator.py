@@ -103,7 +103,9 @@ class GroupMachine:
         self._offsets = Offsets(self._registry, self._table, self._rebalance, self._gates)
         self._share = ShareProtocol(self._registry, self._offsets.known_group)
         self._streams = StreamsProtocol(self._registry, self._offsets.known_group)
-        self._administration = Administration(self._registry, self._table, self._offsets)
+        self._administration = Administration(
+            self._registry, self._table, self._offsets, self._gates
+        )
         self._replayers = replayers(self._registry, self._table)
 
     @property
@@ -144,7 +146,7 @@ class GroupMachine:
                 self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
         self._gates.loaded(now_ms)
-        out.records += self._gates.seeds(self._registry.topics.split_names)
+        self._gates.seed(self._registry.topics.split_names, self._registry.topics)
         self._registry.live = True
         return out
 
@@ -162,6 +164,9 @@ class GroupMachine:
                 continue
             if timer.kind == "uncommitted":
                 self._gates.look_for_uncommitted(now_ms)
+                continue
+            if timer.kind == "seeds":
+                out.records += self._gates.next_seeds()
                 continue
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
@@ -184,8 +189,8 @@ class GroupMachine:
         Groups notice at their members' next heartbeat; offsets of deleted topics go at once.
         """
         out = Outcome()
-        changes = topics.changes_since(self._registry.topics)
-        self._registry.topics = topics
+        before, self._registry.topics = self._registry.topics, topics
+        changes = topics.changes_since(before)
         self._registry.regexes.set_names(topics.public_names)
         changed = changes.all
         for group in self._registry.groups.values():
@@ -198,7 +203,7 @@ class GroupMachine:
             out.records += self._table.topic_tombstones(changes.deleted)
         if self._registry.live:
             self._gates.topics_changed(changed)
-            out.records += self._gates.seeds(changed - changes.deleted)
+            self._gates.seed(changed - changes.deleted, before)
         return out
 
     def match_topics(self, regex: str) -> Iterator[None]:

@@ -18,7 +18,7 @@ from goqueue.model.groups.consumer_protocol import (
     read_assignment,
     without_partitions,
 )
-from goqueue.model.layouts import withheld
+from goqueue.model.layouts import Split, withheld
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.leader_assignment import STRATEGIES
@@ -26,7 +26,7 @@ from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import CommittedOffset, OffsetKey, record
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
-from goqueue.state.groups.topics import TopicInfo
+from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.layouts import ends_of
 from goqueue.state.machine import StateRecord
 
@@ -35,11 +35,19 @@ OPENED_TOGETHER_MS: Final = 1_000
 # Looks at groups without commits, in the time that they wait.
 _LOOKS: Final = 4
 
+# Offsets that are given to groups in one turn, and the rest of the last group's: some 0.4 ms.
+SEEDS_MAX: Final = 200
+
 # Tells an offset that was given to a group from one that it committed.
 SEEDED: Final = "split"
 
 _NONE: Final[frozenset[int]] = frozenset()
 _NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class _Reader(NamedTuple):
+    group: str
+    topic: str
 
 
 class _Uncommitted(NamedTuple):
@@ -57,12 +65,17 @@ class Gates:
         self._waived: set[_Uncommitted] = set()
         # Volatile: classic groups whose leaders assigned what was not known here.
         self._ahead: set[str] = set()
+        # Volatile: groups that have yet to be given offsets in a topic, and the epochs of splits
+        # that are recent. They get no children before.
+        self._to_seed: dict[_Reader, frozenset[int]] = {}
 
     # --- questions ------------------------------------------------------------------------
 
     def withheld(self, group_id: str, topic: TopicInfo) -> frozenset[int]:
         if not topic.splits:
             return _NONE
+        if _Reader(group_id, topic.name) in self._to_seed:
+            return _children(topic.splits) - self._handed_out(group_id, topic)
         committed = self._committed(group_id, topic)
 
         def is_through(parent: int, end: int) -> bool:
@@ -161,6 +174,11 @@ class Gates:
 
     # --- groups that commit nothing -------------------------------------------------------
 
+    def forget(self, group_id: str) -> None:
+        """It is deleted; another of that name has waited for nothing yet."""
+        self._waived = {each for each in self._waived if each.group != group_id}
+        self._since_ms = {e: since for e, since in self._since_ms.items() if e.group != group_id}
+
     def look_for_uncommitted(self, now_ms: int) -> None:
         """From time to time, for as long as there are split topics."""
         if not self._registry.topics.split_names:
@@ -178,7 +196,9 @@ class Gates:
         self._registry.deadlines.set(Timer("uncommitted"), now_ms + wait_ms // _LOOKS)
 
     def _uncommitted(self) -> Iterator[_Uncommitted]:
-        """Of groups with members: parents with an end, and nothing committed in them."""
+        """Of groups with members: parents with an end, and nothing committed in them, though the
+        group may read them. Who still waits for a parent could commit nothing there, and must not
+        get the parent and its children at once when the wait is over."""
         topics = self._registry.topics
         for group in self._registry.groups.values():
             if group.is_empty or isinstance(group, ShareGroup):
@@ -188,25 +208,67 @@ class Gates:
                     continue
                 topic = topics.by_name[name]
                 committed = self._committed(group.group_id, topic)
-                for parent in {each for split in topic.splits for each in split.ends}:
+                parents = {each for split in topic.splits for each in split.ends}
+                for parent in parents - self.withheld(group.group_id, topic):
                     if not _is_committed(committed.get(parent)):
                         yield _Uncommitted(group.group_id, topic.id, parent)
 
     # --- where children are read from -----------------------------------------------------
 
-    def seeds(self, names: Iterable[str]) -> Iterator[StateRecord]:
+    def seed(self, names: Iterable[str], before: Topics) -> None:
         """Offset 0 of children, for groups that would else begin wherever their clients choose to:
         those that have committed something in the parent, and those that read the topic while it
-        is split."""
+        is split. `before`: topics as they were; who came while a split drained is seen at its end.
+        A topic may have thousands of groups: records come in slices, one a turn.
+        """
         topics = self._registry.topics
         for name in sorted(topics.split_names.intersection(names)):
             topic = topics.by_name[name]
-            for group_id in self._readers(topic):
-                yield from self._seeds(group_id, topic)
+            recent = _draining(topic) | _draining(before.by_name.get(name))
+            for group_id in self._readers(topic, with_members=bool(recent)):
+                known = self._to_seed.get(_Reader(group_id, name), frozenset())
+                self._to_seed[_Reader(group_id, name)] = recent | known
+        if self._to_seed:
+            self._registry.deadlines.set(Timer("seeds"), 0)
 
-    def _readers(self, topic: TopicInfo) -> list[str]:
+    def next_seeds(self) -> list[StateRecord]:
+        records: list[StateRecord] = []
+        while self._to_seed and len(records) < SEEDS_MAX:
+            reader = next(iter(self._to_seed))
+            recent = self._to_seed.pop(reader)
+            topic = self._registry.topics.by_name.get(reader.topic)
+            if topic is not None and self._is_reader(reader):
+                records += self._seeds(reader.group, topic, recent)
+            self._opened(reader.group, 0)
+        if self._to_seed:
+            self._registry.deadlines.set(Timer("seeds"), 0)
+        return records
+
+    def _is_reader(self, reader: _Reader) -> bool:
+        if reader.topic in self._table.by_group.get(reader.group, {}):
+            return True
+        group = self._registry.groups.get(reader.group)
+        return group is not None and group.is_subscribed_to(reader.topic)
+
+    def committed_seeds(
+        self, group_id: str, places: Mapping[tuple[str, int], CommittedOffset]
+    ) -> Iterator[StateRecord]:
+        """The same for a group that comes after the split, and commits something in a parent below
+        its end; `places` is all that it commits now. A group whose first offset lies behind the end
+        has begun later, and begins in children where it wants."""
+        for (name, parent), committed in places.items():
+            if name not in self._registry.topics.split_names:
+                continue
+            topic = self._registry.topics.by_name[name]
+            known = self._committed(group_id, topic)
+            for child in _descendants(topic.splits, parent, committed.offset):
+                if child not in known and (name, child) not in places:
+                    seed = _seed(committed.commit_ms, committed.expire_ms)
+                    yield record(OffsetKey(group_id, name, child), seed)
+
+    def _readers(self, topic: TopicInfo, *, with_members: bool) -> list[str]:
         found = {group for group, topics in self._table.by_group.items() if topic.name in topics}
-        if topic.splits[-1].is_draining:
+        if with_members:
             found.update(
                 group.group_id
                 for group in self._registry.groups.values()
@@ -214,27 +276,64 @@ class Gates:
             )
         return sorted(found)
 
-    def _seeds(self, group_id: str, topic: TopicInfo) -> Iterator[StateRecord]:
+    def _seeds(
+        self, group_id: str, topic: TopicInfo, recent: frozenset[int]
+    ) -> Iterator[StateRecord]:
         committed = dict(self._committed(group_id, topic))
         for split in topic.splits:
-            for child in range(split.parents, split.partitions) if split.is_ordered else ():
+            for child in split.children:
                 parent = committed.get(child % split.parents)
-                if child in committed or (parent is None and not split.is_draining):
+                if child in committed or (parent is None and split.epoch not in recent):
                     continue
-                seed = committed[child] = CommittedOffset(
-                    offset=0,
-                    leader_epoch=-1,
-                    metadata=SEEDED,
-                    # It is forgotten when the parent's is.
-                    commit_ms=split.since_ms if parent is None else parent.commit_ms,
-                    sequence=self._table.sequence + 1,
-                    expire_ms=-1 if parent is None else parent.expire_ms,
-                )
+                # It is forgotten when the parent's is.
+                commit_ms = split.since_ms if parent is None else parent.commit_ms
+                expire_ms = -1 if parent is None else parent.expire_ms
+                seed = committed[child] = _seed(commit_ms, expire_ms)
                 yield record(OffsetKey(group_id, topic.name, child), seed)
 
 
+def _seed(commit_ms: int, expire_ms: int) -> CommittedOffset:
+    """Older than whatever the group commits, also in a transaction that is open."""
+    return CommittedOffset(
+        offset=0,
+        leader_epoch=-1,
+        metadata=SEEDED,
+        commit_ms=commit_ms,
+        sequence=0,
+        expire_ms=expire_ms,
+    )
+
+
+def _draining(topic: TopicInfo | None) -> frozenset[int]:
+    """The epochs of splits that are not over."""
+    splits = () if topic is None else topic.splits
+    return frozenset(split.epoch for split in splits if split.is_draining)
+
+
+def _children(splits: tuple[Split, ...]) -> frozenset[int]:
+    """All partitions that may ever be withheld."""
+    return frozenset(child for split in splits for child in split.children)
+
+
+def _descendants(splits: tuple[Split, ...], parent: int, offset: int) -> Iterator[int]:
+    """Children of a partition that was read up to `offset`, below its end, and what was split off
+    those later."""
+    found: list[int] = []
+    for split in splits:
+        if not split.is_ordered or parent >= split.parents:
+            continue
+        sources = list(found)
+        if parent not in split.ends or offset < split.ends[parent]:
+            sources.append(parent)
+        for source in sources:
+            for child in range(source + split.parents, split.partitions, split.parents):
+                found.append(child)
+                yield child
+
+
 def _is_committed(found: CommittedOffset | None) -> TypeGuard[CommittedOffset]:
-    return found is not None and found.metadata != SEEDED
+    """By the group itself. Clients may give back the note that they read, with their own offset."""
+    return found is not None and (found.metadata != SEEDED or found.offset > 0)
 
 
 def _assigned(group: ClassicGroup, topic: str) -> Iterator[int]:

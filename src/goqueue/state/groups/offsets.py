@@ -5,6 +5,7 @@ which makes it a committed offset or drops it. Of two commits of one partition t
 in whatever order their transactions end.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -135,6 +136,7 @@ class Offsets:
         sequence = self._table.sequence + 1
         results = []
         spare_bytes: int | None = None
+        taken: dict[tuple[str, int], CommittedOffset] = {}
         for wanted in request.offsets:
             error = self._check_offset(wanted)
             if error is GroupError.NONE and self._takes_more(request, wanted):
@@ -161,6 +163,8 @@ class Offsets:
                     self._gates.committed(
                         request.group_id, wanted.topic, wanted.partition, wanted.offset, now_ms
                     )
+                    taken[wanted.topic, wanted.partition] = committed
+        out.records += self._gates.committed_seeds(request.group_id, taken)
         out.reply(ticket, OffsetCommitResult(partitions=tuple(results)))
 
     def _takes_more(self, request: OffsetCommit | TxnOffsetCommit, wanted: OffsetToCommit) -> bool:
@@ -231,14 +235,19 @@ class Offsets:
             error = GroupError.INVALID_PRODUCER_EPOCH
             out.reply(ticket, CompleteTransactionResult(error=error))
             return
+        taken: dict[str, dict[tuple[str, int], CommittedOffset]] = defaultdict(dict)
         for where, pending in self._table.pending.get(request.producer_id, {}).items():
             current = self._table.get(*where)
             if request.committed and (
                 current is None or current.sequence < pending.committed.sequence
             ):
                 out.records.append(record(OffsetKey(*where), pending.committed))
-                self._gates.committed(*where, pending.committed.offset, now_ms=0)
+                # As of when they were handed in: those of a transaction open gates together.
+                self._gates.committed(*where, pending.committed.offset, pending.committed.commit_ms)
+                taken[where.group][where.topic, where.partition] = pending.committed
             out.records.append(tombstone(PendingOffsetKey(request.producer_id, *where)))
+        for group_id, places in taken.items():
+            out.records += self._gates.committed_seeds(group_id, places)
         out.reply(ticket, CompleteTransactionResult())
 
     # --- fetch ----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ TimerKind = Literal[
     "member-join",  # consumer group: a member of the classic protocol must rejoin
     "member-sync",  # consumer group: a member of the classic protocol must sync
     "downgraded",  # a consumer group has just become a classic one and must rebalance
+    "seeds",  # no group: offsets that splits give to groups, the next of them
     "gates",  # classic group: partitions that were withheld may be assigned
     "uncommitted",  # groups that wait for partitions and commit nothing are looked for
     "expire-offsets",

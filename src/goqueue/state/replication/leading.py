@@ -96,6 +96,14 @@ class Leading:
         ends = [progress.end for node, progress in self._progress.items() if node not in added]
         return max(0, self._log_end - min(ends)) if ends else 0
 
+    @property
+    def added_ends(self) -> list[int]:
+        """Where copies end that a move adds, and that are not in sync yet; 0 of those that have not
+        asked."""
+        in_sync = {member.node for member in self.state.in_sync}
+        copied = (self._progress.get(node) for node in self.state.adding if node not in in_sync)
+        return [0 if progress is None else max(0, progress.end) for progress in copied]
+
     def counts(self, member: Member) -> bool:
         """Whether commits wait for it. They do as soon as it is proposed: whoever holds a follower
         back until then must not go on with that while the answer is on its way."""

@@ -5,8 +5,9 @@
 
 The first restarts all of them, `--turns` times. The second begins with brokers of the release that
 was built from an earlier commit, and starts each of them again as what is checked out here; then
-come the turns. Nothing that clients were told may be undone, and nobody may be without an answer
-for longer than a client tries again by itself.
+come the turns. On the way it tries what the earlier release does not know: refused while a broker
+of it is there, possible then; and no broker of it can come back. Nothing that clients were told may
+be undone, and nobody may be without an answer for longer than a client tries again by itself.
 """
 
 import argparse
@@ -22,8 +23,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from goqueue.testing.server_process import ServerProcess
+from goqueue.testing.server_process import ServerNotReady, ServerProcess
 from tests.crash.cluster.features.kills import Kills, stop
+from tests.crash.cluster.features.newer import NewerFeatures
 from tests.crash.cluster.features.outcome import outcome_of, told_folder
 from tests.crash.cluster.features.rounds import FeatureRounds
 
@@ -41,17 +43,53 @@ class AnyRelease(ServerProcess):
 class RollingRounds(FeatureRounds):
     SERVERS = AnyRelease
 
+    # Of the release that all begin with, if it is another one.
+    _earlier: Path | None = None
+
     def run_release(self, folder: Path) -> None:
+        self._earlier = folder
         for node in self._cluster.node_ids:
             self._release_of(node, folder)
 
     def _strike(self, striking: Kills, turns: int, say: Callable[[str], None]) -> None:
+        newer = NewerFeatures(self._cluster)
+        newer.prepare()
         striking.wait_healthy()
+        *_, last = self._cluster.node_ids
         for turn in range(turns):
             for node in self._cluster.node_ids:
+                if turn == 0 and node == last and self._earlier is not None:
+                    self._found("of two releases", newer.wrongly_allowed(1, last), say)
                 took_s, seen = self._disturbed(partial(self._renew, striking, node))
                 say(f"turn {turn + 1}/{turns}: broker {node}, well after {took_s:.1f} s; {seen}")
+            if turn == 0:
+                self._found("of one release", newer.wrongly_refused(1), say)
+                striking.wait_healthy()
+        if self._earlier is not None:
+            self._found("downgraded", self._downgrade(striking, last, self._earlier), say)
         self._peace.begin()
+
+    def _found(self, when: str, violations: list[str], say: Callable[[str], None]) -> None:
+        self.violations += violations
+        say(f"{when}: {len(violations)} violations")
+
+    def _downgrade(self, striking: Kills, node: int, earlier: Path) -> list[str]:
+        """A broker of the earlier release must not come back to what it would misread."""
+        self._peace.end()
+        stop(self._cluster, node)
+        self._release_of(node, earlier)
+        try:
+            self._cluster.restart(node)
+            return [f"broker {node} came back with the earlier release"]
+        except ServerNotReady as failure:
+            is_clear = "the cluster is at feature level 2; this release knows 1" in str(failure)
+            return [] if is_clear else [f"broker {node} does not say why it ends: {failure}"]
+        finally:
+            if self._cluster.server(node).is_running:
+                stop(self._cluster, node)
+            self._release_of(node, ROOT / "src")
+            self._cluster.restart(node)
+            striking.wait_healthy()
 
     def _renew(self, striking: Kills, node: int) -> float:
         self._peace.end()

@@ -18,6 +18,7 @@ from goqueue.model.errors import (
     StateLoading,
     UnknownTopic,
 )
+from goqueue.model.groups.messages import GroupKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
@@ -357,3 +358,25 @@ async def test_a_broker_that_is_down_is_named_where_nobody_leads_in_its_place(
     assert unanswered.broker == 1
     assert unanswered.reason == "it is down, and nobody leads in its place: 2 partitions"
     assert (len(one.asked), len(two.asked), len(three.asked)) == (2, 3, 1)
+
+
+@with_nodes
+async def test_an_answer_that_cannot_be_read_is_a_failure_of_that_broker_alone(
+    nodes: Nodes,
+) -> None:
+    """Of another release, which knows of kinds of things that this one does not."""
+    one, two = await nodes.start(1, 2)
+
+    async def later(_: Question) -> str:
+        return "Later"
+
+    asked = Method("test.kind", Question, GroupKind)
+    one.node.calls.serve(asked, later)  # type: ignore[arg-type]
+    two.node.calls.serve(asked, answer_kind)
+    found = await two.node.calls.gather(asked, Question("x"))
+    assert found.answers == {2: GroupKind.SHARE}
+    assert "broker 1 answered to test.kind what cannot be read" in found.unanswered[0].reason
+
+
+async def answer_kind(_: Question) -> GroupKind:
+    return GroupKind.SHARE

@@ -139,3 +139,34 @@ def test_odd_requests_are_refused_or_answered(
 
     asyncio.run(scenario())
     assert not [line for line in caplog.records if line.exc_info], caplog.text
+
+
+def test_bytes_that_are_no_call_are_refused(tmp_path: Path) -> None:
+    """Text that is not UTF-8 and nesting without end have no errors of msgspec's own."""
+
+    async def scenario() -> None:
+        texts = {"data.dir": str(tmp_path / "data"), "kafka.port": "0", "http.port": "0"}
+        node = await Node.open(broker_config(texts))
+        try:
+            name = msgspec.msgpack.encode("groups.overview")
+            for body in (
+                b"",
+                b"\xc1",
+                _call(b"\xa2\xff\xfe", msgspec.msgpack.encode(None)),
+                _call(name, b"\x91" * 100_000),
+                _call(name, b"\x81\xa5group\xa2\xff\xfe"),
+            ):
+                answer = await answered(node, body)
+                assert answer is not None
+                assert answer.failure is not None
+                assert answer.failure.kind == "InvalidRequest", answer.failure
+        finally:
+            await node.close()
+
+    asyncio.run(scenario())
+
+
+def _call(name: bytes, request: bytes) -> bytes:
+    """As `Call` is encoded, with the name and the request as they come."""
+    whole = msgspec.msgpack.encode(Call("NAME", "", 0, -1, None, msgspec.Raw(b"\xa4HERE")))
+    return whole.replace(b"\xa4NAME", name).replace(b"\xa4HERE", request)

@@ -9,8 +9,10 @@ import pytest
 
 from goqueue.broker.membership.cluster_claim import claim_cluster
 from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.node import Node
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Read
+from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId
@@ -111,8 +113,36 @@ def test_a_cluster_of_a_later_release_is_not_joined(tmp_path: Path) -> None:
     async def scenario(store: LocalStore, directory: DataDirectory) -> None:
         await claim_cluster(store, directory)
         await store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
+        with pytest.raises(DataDirectoryError, match="feature level 3, and this release knows 2"):
+            await claim_cluster(store, directory)
+
+    run(tmp_path, scenario)
+
+
+def test_a_folder_of_a_later_release_is_not_opened(tmp_path: Path) -> None:
+    """Of a node of one, which has its metadata in it."""
+    config = broker_config({"data.dir": str(tmp_path / "data")})
+
+    async def story() -> None:
+        await (await Node.open(config)).close()
+        store = await LocalStore.open(tmp_path / "data" / "metadata")
+        await store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
+        await store.close()
+        with pytest.raises(DataDirectoryError, match="or that this folder had last"):
+            await Node.open(config)
+
+    asyncio.run(story())
+
+
+def test_a_cluster_of_a_later_release_leaves_an_empty_folder_as_it_was(tmp_path: Path) -> None:
+    async def scenario(store: LocalStore, directory: DataDirectory) -> None:
+        own = directory.cluster_id
+        await store.put(*keys.cluster_id_entry("another"))
+        await store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
         with pytest.raises(DataDirectoryError, match="feature level"):
             await claim_cluster(store, directory)
+        assert directory.cluster_id == own
+        assert not directory.is_of_a_cluster
 
     run(tmp_path, scenario)
 

@@ -9,6 +9,7 @@ from goqueue.broker.membership import membership as membership_module
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.broker.membership.membership import NodeIdInUse
 from goqueue.model.errors import DataDirectoryError
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.disk import Disk
@@ -76,6 +77,23 @@ async def test_a_session_that_ran_out_is_begun_again(brokers: Brokers) -> None:
     await brokers.store.revoke(one.cluster.membership.lease)
     await one.until(lambda image: one.cluster.membership.me not in (before, None))
     assert member_of(one).broker_epoch > before.broker_epoch
+
+
+@with_brokers
+async def test_a_cluster_that_went_on_to_a_later_release_is_not_joined_again(
+    brokers: Brokers,
+) -> None:
+    one, two = await brokers.start(1, 2)
+    await brokers.store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
+    await brokers.store.revoke(one.cluster.membership.lease)
+    await two.until(lambda image: one.node_id not in image.brokers)
+    later = brokers.new(3)
+    with pytest.raises(DataDirectoryError, match="feature level 3, and this release knows 2"):
+        await later.start()
+    # The one that ran tries again and again, and has not come back.
+    assert one.node_id not in two.image.brokers
+    await brokers.store.put(*keys.feature_level_entry(FEATURE_LEVEL))
+    await two.until(lambda image: one.node_id in image.brokers)
 
 
 @with_brokers

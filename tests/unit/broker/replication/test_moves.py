@@ -4,23 +4,28 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from goqueue.metadata.store import Delete
 from goqueue.model.errors import (
     GoQueueError,
     InvalidReplicaAssignment,
     NoMoveInProgress,
     NotLeader,
-    PolicyViolation,
+    UnknownNode,
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.membership import MOVES_LEVEL
+from goqueue.model.measuring.figures import ClusterFigures
 from goqueue.model.moves import Moves
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
-from goqueue.model.replication_config import MOVE_RATE, MOVES_PAUSED
+from goqueue.model.replication_config import (
+    DEFAULT_MOVE_RATE,
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    MOVE_RATE,
+    MOVES_PAUSED,
+    NO_MOVE_LIMIT,
+)
 from goqueue.state import metadata_keys as keys
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
@@ -58,6 +63,11 @@ def folders(node: RunningNode) -> list[str]:
 
 async def going_on(node: RunningNode) -> Moves:
     return await node.service.replica_moves.going_on(ANYONE)
+
+
+async def figures_of(node: RunningNode) -> ClusterFigures:
+    read = await node.service.measuring.figures(ANYONE, groups_max=0, queues_max=0)
+    return read.cluster
 
 
 @with_nodes
@@ -159,6 +169,10 @@ async def test_a_pause_a_rate_and_a_cancel(nodes: Nodes) -> None:
     assert copy.bytes_left is not None
     assert copy.bytes_left > 8 * len(LARGE)
     assert four.replica().log_end_offset == 0
+    figures = await figures_of(one)
+    assert (figures.moving_partitions, figures.are_moves_paused) == (1, True)
+    assert figures.replication.added_copies == 1
+    assert figures.replication.added_bytes_left == copy.bytes_left
 
     # A rate of a byte per second: one answer comes, and no second one.
     await one.service.replica_moves.hold_back(ANYONE, is_paused=False, rate_bytes=1)
@@ -179,8 +193,65 @@ async def test_a_pause_a_rate_and_a_cancel(nodes: Nodes) -> None:
     assert await move(nodes, 4, 2, 3) is None
     await until_moved(nodes, 4, 2, 3)
     overrides = one.node.image.broker_config(None)
-    assert MOVE_RATE not in overrides
+    assert overrides[MOVE_RATE] == str(NO_MOVE_LIMIT)
+    assert (await going_on(one)).rate_bytes is None
     assert MOVES_PAUSED not in overrides
+
+
+@with_nodes
+async def test_a_move_ends_where_more_is_written_than_its_rate(nodes: Nodes) -> None:
+    one, *_, four = await nodes.start(1, 2, 3, 4)
+    assert (await going_on(one)).rate_bytes == DEFAULT_MOVE_RATE
+    await nodes.make_topic(replicas=(1, 2, 3))
+    for _ in range(5):
+        await one.produce(LARGE)
+    # Less than half of what is written below.
+    await one.service.replica_moves.hold_back(ANYONE, rate_bytes=10 * len(LARGE))
+    is_over = asyncio.Event()
+    written = 0
+
+    async def write() -> None:
+        nonlocal written
+        while not is_over.is_set():
+            leader = nodes.leader()
+            if leader is not None:
+                with contextlib.suppress(GoQueueError):
+                    await leader.produce(LARGE)
+                    written += 1
+            await asyncio.sleep(0.04)
+
+    writing = asyncio.create_task(write())
+    await nodes.until(lambda: written > 10)
+    assert await move(nodes, 4, 2, 3) is None
+    await until_moved(nodes, 4, 2, 3)
+    is_over.set()
+    await writing
+    figures = await figures_of(four)
+    assert (figures.moving_partitions, figures.replication.added_copies) == (0, 0)
+    assert figures.replication.moved_in_bytes > 5 * len(LARGE)
+
+
+@with_nodes
+async def test_kafkas_rates_hold_instead_where_they_are_set(nodes: Nodes) -> None:
+    """As kafka-reassign-partitions.sh --throttle does: it names what moves, and both rates."""
+    one, *_, four = await nodes.start(1, 2, 3, 4)
+    config = {
+        "leader.replication.throttled.replicas": "0:1,0:2,0:3",
+        "follower.replication.throttled.replicas": "0:4",
+    }
+    await nodes.make_topic(replicas=(1, 2, 3), config=config)
+    for _ in range(5):
+        await one.produce(LARGE)
+    throttles = [node.node.replication.throttles for node in nodes.running.values()]  # type: ignore[union-attr]
+    # Names alone change nothing.
+    await one.service.replica_moves.hold_back(ANYONE, rate_bytes=1)
+    assert await move(nodes, 4, 2, 3) is None
+    await nodes.until(lambda: four.replica().log_end_offset == 1)
+    assert throttles[3].holds_back_move(four.replica(), is_behind=True)
+
+    rates = {MOVE_RATE: "1", LEADER_RATE: "50000000", FOLLOWER_RATE: "50000000"}
+    await nodes.store.put(*keys.broker_config_entry(None, rates))
+    await until_moved(nodes, 4, 2, 3)
 
 
 @with_nodes
@@ -225,6 +296,92 @@ async def test_a_copy_that_left_while_its_broker_was_down_is_removed(nodes: Node
 
 
 @with_nodes
+async def test_a_topic_is_deleted_on_its_way(nodes: Nodes) -> None:
+    one, *_, four = await nodes.start(1, 2, 3, 4)
+    await nodes.make_topic(replicas=(1, 2, 3))
+    for _ in range(3):
+        await one.produce(LARGE)
+    # One answer comes, and no second one: it is in the middle.
+    await one.service.replica_moves.hold_back(ANYONE, rate_bytes=1)
+    assert await move(nodes, 4, 2, 3) is None
+    await nodes.until(lambda: four.replica().log_end_offset == 1)
+    await one.service.topics.delete(ANYONE, TOPIC)
+    await nodes.until(lambda: all(TOPIC not in n.node.image.topics for n in nodes.running.values()))
+    for node in nodes.running.values():
+        await nodes.until(lambda node=node: folders(node) == [])  # type: ignore[misc]
+        assert node.node.replication is not None
+        assert not node.node.replication._following
+    assert (await going_on(one)).moves == []
+    assert isinstance(await move(nodes), UnknownTopic)
+
+    # Under the same name it is another topic, and moves like one.
+    await nodes.make_topic(replicas=(1, 2, 3))
+    await one.service.replica_moves.hold_back(ANYONE, rate_bytes=0)
+    await nodes.until(lambda: nodes.leader() is not None)
+    assert await move(nodes, 4, 2, 3) is None
+    await until_moved(nodes, 4, 2, 3)
+    await nodes.until_in_sync(2, 3, 4)
+
+
+@with_nodes
+async def test_the_number_of_a_forgotten_broker_is_not_cordoned(nodes: Nodes) -> None:
+    """Brokers are drained before they are forgotten, and numbers are used again."""
+    one, _ = await nodes.start(1, 2, default__replication__factor="1")
+    await one.service.replica_moves.cordon(ANYONE, NodeId(2), is_cordoned=True)
+    assert one.node.image.broker_config(NodeId(2)) == {"cordoned.log.dirs": "*"}
+    await nodes.stop(2)
+    await nodes.until(lambda: NodeId(2) not in one.node.image.brokers)
+    await one.service.cluster.forget_node(ANYONE, NodeId(2))
+    assert one.node.image.broker_config(NodeId(2)) == {}
+
+
+@with_nodes
+async def test_a_broker_that_gets_a_copy_is_forgotten(nodes: Nodes) -> None:
+    one, *_ = await nodes.start(1, 2, 3, 4, 5)
+    await nodes.make_topic(replicas=(1, 2, 3))
+    await one.produce(LARGE)
+    service = one.service.replica_moves
+    await service.hold_back(ANYONE, is_paused=True)
+    assert await move(nodes, 4, 2, 3) is None
+    await nodes.stop(4)
+    await nodes.until(lambda: NodeId(4) not in one.node.image.brokers)
+    await one.service.cluster.forget_node(ANYONE, NodeId(4))
+    await service.hold_back(ANYONE, is_paused=False)
+    [going] = (await going_on(one)).moves
+    [copy] = going.copies
+    assert (copy.node, copy.is_in_sync, copy.bytes_left) == (4, False, None)
+    # What it was to have is planned for another one, and the move goes on to there.
+    plan = await service.drain_plan(ANYONE, NodeId(4))
+    [planned] = plan.moves
+    assert NodeId(4) not in planned.target
+    assert len(planned.target) == 3
+    assert await move(nodes, *planned.target) is None
+    await until_moved(nodes, *planned.target)
+    with pytest.raises(UnknownNode):
+        await service.drain_plan(ANYONE, NodeId(4))
+    leader = nodes.leader()
+    assert leader is not None
+    assert await leader.read_all() == [LARGE]
+
+
+@with_nodes
+async def test_a_topic_grows_on_its_way(nodes: Nodes) -> None:
+    """New partitions have as many replicas as are wanted, not as there are on the way."""
+    one, *_ = await nodes.start(1, 2, 3, 4)
+    await nodes.make_topic(replicas=(1, 2, 3))
+    await one.produce(b"a")
+    service = one.service.replica_moves
+    await service.hold_back(ANYONE, is_paused=True)
+    assert await move(nodes, 4, 2, 3) is None
+    assert replicas(nodes) == (1, 2, 3, 4)
+    await one.service.topics.split(ANYONE, TOPIC, 2)
+    await nodes.until(lambda: len(one.node.image.topics[TOPIC].partitions) == 2)
+    assert len(one.node.image.topics[TOPIC].partitions[1].replicas) == 3
+    await service.hold_back(ANYONE, is_paused=False)
+    await until_moved(nodes, 4, 2, 3)
+
+
+@with_nodes
 async def test_fewer_and_more_replicas(nodes: Nodes) -> None:
     one, *_ = await nodes.start(1, 2, 3)
     await nodes.make_topic(replicas=(1, 2, 3))
@@ -259,29 +416,6 @@ async def test_what_is_refused(nodes: Nodes) -> None:
     await service.cordon(ANYONE, NodeId(3), is_cordoned=False)
     assert await move(nodes, 1, 3) is None
     await until_moved(nodes, 1, 3)
-
-
-@with_nodes
-async def test_the_first_move_keeps_earlier_releases_out(nodes: Nodes) -> None:
-    one, *_ = await nodes.start(1, 2, 3)
-    await nodes.make_topic(replicas=(1, 2))
-    three = keys.broker_key(NodeId(3))
-    await nodes.store.put(*keys.feature_level_entry(MOVES_LEVEL - 1))
-    stored = (await nodes.store.get(three)).one
-    assert stored is not None
-    value = keys.decode_value(three, stored.value, keys.BrokerValue)
-    assert value.registration is not None
-    assert value.registration.feature_level >= MOVES_LEVEL
-    earlier = msgspec.structs.replace(value.registration, feature_level=1)
-    entry = keys.broker_entry(NodeId(9), msgspec.structs.replace(value, registration=earlier))
-    await nodes.store.put(*entry)
-    await nodes.until(lambda: NodeId(9) in one.node.image.brokers)
-    assert isinstance(await move(nodes, 3, 2), PolicyViolation)
-    await nodes.store.transact((), [Delete(entry.key)])
-    await nodes.until(lambda: NodeId(9) not in one.node.image.brokers)
-    assert await move(nodes, 3, 2) is None
-    await nodes.until(lambda: one.node.image.feature_level == MOVES_LEVEL)
-    await until_moved(nodes, 3, 2)
 
 
 @with_nodes

@@ -4,6 +4,7 @@ import asyncio
 
 from goqueue.model.errors import NotLeader, OffsetNotAvailable
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
+from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.replication_config import RACK_AWARE
 from goqueue.service.log import ReadyParts
 from tests.callers import ANYONE
@@ -89,3 +90,15 @@ async def test_the_end_of_following_ends_the_wait(nodes: Nodes) -> None:
     part = await waiting
     # It went on with what this broker became, or says that it reads from another leader's copy now.
     assert part.data or isinstance(part.error, NotLeader), (led_by_two, part.error)
+
+
+@with_nodes
+async def test_followers_tell_who_writes(nodes: Nodes) -> None:
+    leader, two, _ = await in_three_racks(nodes)
+    batch = encode_records(
+        [NewRecord(value=b"x")], now_ms=1_000, producer_id=7, producer_epoch=3, base_sequence=0
+    )
+    await leader.service.log.produce(ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=30_000)
+    for node in (leader, two):
+        [producer] = node.service.log.producers(ANYONE, TOPIC, 0)
+        assert (producer.producer_id, producer.producer_epoch) == (7, 3)

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.model.replication_config import MOVE_RATE, MOVES_PAUSED
+from goqueue.model.replication_config import DEFAULT_MOVE_RATE, MOVE_RATE, MOVES_PAUSED
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -24,7 +24,7 @@ async def test_a_node_of_one_has_nowhere_to_go(client: httpx.AsyncClient, broker
     codes = [each["error"] and each["error"]["code"] for each in answer.json()["results"]]
     assert codes == [None, "invalid_replica_assignment", "unknown_topic"]
     listed = (await client.get("/cluster/moves")).json()
-    assert listed == {"moves": [], "isPaused": False, "rateBytes": None}
+    assert listed == {"moves": [], "isPaused": False, "rateBytes": DEFAULT_MOVE_RATE}
     assert (await client.delete("/cluster/moves")).json() == {"results": []}
     assert (await client.get("/cluster/plans/rebalance")).json()["moves"] == []
     assert (await client.get("/cluster/plans/drain/7")).status_code == 404
@@ -38,7 +38,8 @@ async def test_moves_are_held_back(client: httpx.AsyncClient, broker: Node) -> N
     assert broker.image.broker_config(None) == {MOVES_PAUSED: "true", MOVE_RATE: "1000"}
     body = {"isPaused": False, "rateBytes": 0}
     assert (await client.patch("/cluster/moves", json=body)).status_code == 204
-    assert broker.image.broker_config(None) == {}
+    assert broker.image.broker_config(None) == {MOVE_RATE: "0"}
+    assert (await client.get("/cluster/moves")).json()["rateBytes"] is None
 
 
 async def test_a_node_of_one_stays(client: httpx.AsyncClient) -> None:
@@ -47,6 +48,12 @@ async def test_a_node_of_one_stays(client: httpx.AsyncClient) -> None:
     assert (await client.post("/topics", json={"name": "t"})).status_code == 201
     assert (await client.delete("/cluster/nodes/9")).status_code == 404
     assert (await client.get("/cluster/plans/drain/99999999999")).status_code == 400
+    for wrong in ("null", "-1", "x"):
+        asked = await client.delete("/cluster/moves", params={"topic": "t", "partition": wrong})
+        assert asked.status_code == 400
+    for node in ("7", "00000007"):
+        asked = await client.get("/cluster/settings", params={"node": node})
+        assert (asked.status_code, asked.json()["error"]["code"]) == (404, "unknown_broker")
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,21 @@ async def test_brokers_take_kafkas_names(client: WireClient, broker: Node) -> No
     assert told.value == "delete,compact"
 
 
+async def test_rates_go_as_kafkas_tool_for_moves_deletes_them(
+    client: WireClient, broker: Node
+) -> None:
+    """With them one of directories that nobody can set."""
+    rates = [f"{role}.replication.throttled.rate" for role in ("leader", "follower")]
+    for name in rates:
+        assert await alter(client, "0", change(name, SET, "5"), kind=BROKER) is ErrorCode.none
+    never = "replica.alter.log.dirs.io.max.bytes.per.second"
+    gone = [change(name, DELETE, None) for name in (*rates, never)]
+    assert await alter(client, "0", *gone, kind=BROKER) is ErrorCode.none
+    assert broker.image.broker_config(broker.node_id) == {}
+    refused = await alter(client, "0", change(never, SET, "5"), kind=BROKER)
+    assert refused is ErrorCode.invalid_config
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [

@@ -42,10 +42,16 @@ async def test_features_are_finalized(client: WireClient, version: int) -> None:
     assert finalized == {
         "group.version": (1, 1),
         "share.version": (1, 1),
+        "streams.version": (1, 1),
         "transaction.version": (2, 2),
     }
     supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
-    expected = {"group.version": (0, 1), "share.version": (0, 1), "transaction.version": (0, 2)}
+    expected = {
+        "group.version": (0, 1),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+        "transaction.version": (0, 2),
+    }
     assert supported == (expected if version >= 4 else {}), "KIP-1022: none with 0 before version 4"
 
 

@@ -10,6 +10,7 @@ from goqueue.client.admin import KafkaAdmin
 from goqueue.client.groups import GroupAdmin
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
+from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.model.groups.streams_messages import StatusCode
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -160,6 +161,11 @@ async def test_tasks_move_between_threads(client: WireClient, broker: Node, topi
     assert active == [("0", 0), ("0", 1), ("0", 2), ("1", 0), ("1", 1), ("1", 2)]
     standbys = [task for each in (one, two) for task in each.owned["standby_tasks"]]
     assert sorted(n for task in standbys for n in task["partitions"]) == [0, 1, 2]
+    state, rebalances = await BrokerService(broker).groups.rebalances(ANYONE, "g")
+    assert state == "Stable"
+    assert rebalances.by_reason[RebalanceReason.MEMBER_JOINED] == 2
+    # All six when the first had its topics, and three when the second had come.
+    assert rebalances.partitions_moved == 9
     told = await one.beat()
     by_host = {each.user_endpoint.host: each for each in told.partitions_by_user_endpoint}
     assert by_host["there"].user_endpoint.port == 65_535

@@ -231,3 +231,17 @@ async def test_what_is_known_of_a_connection_ends_with_it(
     await other.call("api_versions", client_software_name="x", client_software_version="1")
     other.close()
     assert (await ask(client)).error_code is ErrorCode.none
+
+
+async def test_clients_are_offered_to_push_while_somebody_wants_it(client: WireClient) -> None:
+    async def offered() -> set[int]:
+        answer = await client.call(
+            "api_versions", client_software_name="x", client_software_version="1"
+        )
+        return {api.api_key for api in answer.api_keys} & {71, 72}
+
+    assert await offered() == set()
+    await alter(client, "all", metrics="*")
+    assert await offered() == {71, 72}
+    await alter(client, "all", metrics=None)
+    assert await offered() == set()

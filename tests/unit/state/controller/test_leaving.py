@@ -1,5 +1,6 @@
 """A broker that is about to stop hands over what it leads, and elections that are asked for."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.balancing import demanded, misplaced
 from goqueue.state.controller.elections import elect
 from goqueue.state.controller.planning import (
+    Admit,
     ChangePartition,
     ClusterView,
     Registered,
@@ -161,3 +163,16 @@ def test_an_unclean_election_that_cannot_be(
 def test_an_election_of_an_unknown_partition() -> None:
     demand = demanded(view(state(A)), topic_partition("none", 0), ElectionKind.UNCLEAN)
     assert demand == (ElectionAnswer.UNKNOWN_PARTITION, None)
+
+
+def test_a_broker_of_an_earlier_release_is_not_admitted_where_the_cluster_needs_more() -> None:
+    """One that lost its session while the others were upgraded registers again without a look at
+    the cluster's level."""
+    here = view(state(A), A, B)
+    arriving = replace(here, nodes={A: here.nodes[A]})
+
+    def admitted(seen: ClusterView) -> list[NodeId]:
+        return [action.node for action in plan(seen) if isinstance(action, Admit)]
+
+    assert admitted(arriving) == [B]
+    assert admitted(replace(arriving, feature_level=2)) == []

@@ -38,7 +38,9 @@ def arrived() -> PartitionState:
     return joined(on_its_way(), FOUR)
 
 
-def going_on(owner: PartitionState, companion: PartitionState | None) -> list[ChangePartition]:
+def going_on(
+    owner: PartitionState, companion: PartitionState | None, *, are_paused: bool = False
+) -> list[ChangePartition]:
     partitions = {OWNER: Stored(owner, 10)}
     if companion is not None:
         partitions[COMPANION] = Stored(companion, 11)
@@ -53,7 +55,8 @@ def going_on(owner: PartitionState, companion: PartitionState | None) -> list[Ch
             for node in NODES
         },
     )
-    return list(moves_going_on(view, {} if companion is None else {COMPANION: OWNER}))
+    owners = {} if companion is None else {COMPANION: OWNER}
+    return list(moves_going_on(view, owners, are_paused=are_paused))
 
 
 def test_nothing_is_to_do_while_copies_are_made() -> None:
@@ -94,3 +97,11 @@ def test_what_belongs_to_a_partition_comes_back_with_it() -> None:
     [change] = going_on(back, arrived())
     assert (change.partition, change.state.replicas, change.state.move) == (COMPANION, BEFORE, None)
     assert going_on(back, change.state) == []
+
+
+def test_in_a_pause_nothing_ends_and_what_is_taken_back_is_so_as_a_whole() -> None:
+    assert going_on(arrived(), arrived(), are_paused=True) == []
+    back = cancelled(on_its_way(), EPOCHS, EPOCHS)
+    assert back is not None
+    [change] = going_on(back, on_its_way(), are_paused=True)
+    assert (change.partition, change.state.replicas, change.state.move) == (COMPANION, BEFORE, None)

@@ -11,6 +11,7 @@ from goqueue.model.groups.consumer_protocol import (
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.layouts import Split
+from goqueue.state.groups.gates import SEEDED, SEEDS_MAX
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
 from tests.unit.state.groups.group_clients import (
@@ -65,8 +66,14 @@ def run(coordinator: Coordinator, rounds: int = 8) -> None:
 
 def commit(coordinator: Coordinator, client: Client | None, **offsets: int) -> None:
     """`p0=7` commits 7 in partition 0."""
+    commit_in("g", coordinator, client, offsets)
+
+
+def commit_in(
+    group: str, coordinator: Coordinator, client: Client | None, offsets: dict[str, int]
+) -> None:
     request = OffsetCommit(
-        group_id="g",
+        group_id=group,
         offsets=tuple(
             OffsetToCommit(topic="a", partition=int(name[1:]), offset=offset)
             for name, offset in offsets.items()
@@ -87,7 +94,12 @@ def owned(client: Client) -> set[int]:
 
 
 def committed(coordinator: Coordinator) -> dict[int, int]:
-    table = coordinator.world.machine._table.by_group.get("g", {}).get("a", {})
+    coordinator.advance(0)
+    return committed_by(coordinator, "g")
+
+
+def committed_by(coordinator: Coordinator, group: str) -> dict[int, int]:
+    table = coordinator.world.machine._table.by_group.get(group, {}).get("a", {})
     return {partition: found.offset for partition, found in table.items()}
 
 
@@ -235,3 +247,146 @@ def test_a_leader_that_hears_of_a_split_first_waits_for_the_coordinator(
     coordinator.world.set_topics(split(p0=7, p1=9))
     run(coordinator)
     assert owned(client) == {0, 1, 2, 3}
+
+
+# --- groups that come, go and begin anew --------------------------------------------------
+
+
+def split_twice() -> Topics:
+    """From 2 to 4 to 8: 2 is split off 0, and 6 off 2."""
+    splits = (
+        Split(epoch=1, parents=2, partitions=4, ends={0: 7, 1: 0}),
+        Split(epoch=2, parents=4, partitions=8, ends={0: 9, 1: 0, 2: 5, 3: 0}),
+    )
+    return Topics([TopicInfo("a", topic_id("a"), 8, splits=splits)])
+
+
+def test_who_waits_for_a_parent_does_not_wait_for_its_commits(
+    coordinator: Coordinator, client: Client
+) -> None:
+    """However long the group takes for 0: it gets 2, and 6 only when it is through with 2."""
+    commit(coordinator, client, p0=1, p1=1)
+    coordinator.world.set_topics(split_twice())
+    run(coordinator, 150)
+    assert owned(client) == {0, 1, 3, 5, 7}
+    commit(coordinator, client, p0=12)
+    run(coordinator)
+    assert owned(client) == {0, 1, 2, 3, 4, 5, 7}
+    commit(coordinator, client, p2=5)
+    run(coordinator)
+    assert owned(client) == set(range(8))
+
+
+def test_a_group_that_comes_while_a_split_drains_reads_children_from_the_start(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.world.set_topics(split())
+    client = ConsumerClient(coordinator, "m", wants=("a",))
+    coordinator.clients.append(client)
+    run(coordinator)
+    assert committed(coordinator) == {}
+    coordinator.world.set_topics(split(p0=7, p1=9))
+    assert committed(coordinator) == {2: 0, 3: 0}
+
+
+def test_a_group_that_comes_later_and_reads_a_parent_reads_its_children_from_the_start(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.world.set_topics(split_twice())
+    commit(coordinator, None, p0=6)
+    assert committed(coordinator) == {0: 6, 2: 0, 4: 0, 6: 0}
+
+
+def test_a_group_that_begins_behind_the_end_begins_in_children_where_it_wants(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.world.set_topics(split_twice())
+    commit(coordinator, None, p0=8)
+    assert committed(coordinator) == {0: 8, 4: 0}, "4 was split off when 0 ended with 9"
+    commit(coordinator, None, p0=10)
+    assert committed(coordinator) == {0: 10, 4: 0}
+
+
+def test_what_is_committed_together_with_a_parent_counts(coordinator: Coordinator) -> None:
+    coordinator.world.set_topics(split(p0=7, p1=9))
+    commit(coordinator, None, p2=3, p0=6)
+    assert committed(coordinator) == {0: 6, 2: 3}
+
+
+def test_a_note_that_is_given_back_with_an_offset_is_a_commit(coordinator: Coordinator) -> None:
+    """Some programs commit the text that they found with the offset before."""
+    coordinator.world.set_topics(split_twice())
+    request = OffsetCommit(
+        group_id="g",
+        offsets=(
+            OffsetToCommit(topic="a", partition=0, offset=9),
+            OffsetToCommit(topic="a", partition=2, offset=5, metadata=SEEDED),
+        ),
+    )
+    coordinator.tell(
+        lambda m, ticket, now_ms: m.commit_offsets(request, ticket=ticket, now_ms=now_ms)
+    )
+    client = ConsumerClient(coordinator, "m", wants=("a",))
+    coordinator.clients.append(client)
+    run(coordinator)
+    assert owned(client) == set(range(8))
+
+
+def test_a_group_of_the_same_name_waits_anew(coordinator: Coordinator) -> None:
+    coordinator.world.set_topics(split(p0=7, p1=9))
+    first = ConsumerClient(coordinator, "m", wants=("a",))
+    coordinator.clients.append(first)
+    run(coordinator, 90)
+    assert owned(first) == {0, 1, 2, 3}, "it commits nothing"
+    first.leave()
+    coordinator.clients.clear()
+    coordinator.tell(lambda m, ticket, _: m.delete_group("g", ticket=ticket))
+    second = ConsumerClient(coordinator, "n", wants=("a",))
+    coordinator.clients.append(second)
+    run(coordinator)
+    assert owned(second) == {0, 1}
+
+
+def test_a_topic_of_the_same_name_is_another(coordinator: Coordinator, client: Client) -> None:
+    commit(coordinator, client, p0=5, p1=5)
+    coordinator.world.set_topics(split(p0=7, p1=9))
+    coordinator.world.set_topics(Topics([]))
+    assert committed(coordinator) == {}
+    coordinator.world.set_topics(Topics([TopicInfo("a", topic_id("again"), 4)]))
+    run(coordinator)
+    assert owned(client) == {0, 1, 2, 3}
+
+
+def test_a_lower_end_opens_what_waited_for_messages_that_are_gone(
+    coordinator: Coordinator, client: Client
+) -> None:
+    commit(coordinator, client, p0=5, p1=9)
+    coordinator.world.set_topics(split(p0=7, p1=9))
+    run(coordinator)
+    assert owned(client) == {0, 1, 3}
+    coordinator.world.set_topics(split(p0=5, p1=9))
+    run(coordinator)
+    assert owned(client) == {0, 1, 2, 3}
+
+
+def test_offsets_for_many_groups_are_given_in_slices(coordinator: Coordinator) -> None:
+    """And a group whose turn has not come gets no children."""
+    known = Topics([TopicInfo("a", topic_id("a"), 4)])
+    coordinator.world.set_topics(known)
+    commit(coordinator, None, p0=7)
+    machine = coordinator.world.machine
+    for number in range(SEEDS_MAX):
+        commit_in(f"g-{number:03}", coordinator, None, {"p0": 7})
+    made = Split(epoch=1, parents=4, partitions=12, ends={0: 7, 1: 0, 2: 0, 3: 0})
+    topic = TopicInfo("a", topic_id("a"), 12, splits=(made,))
+    coordinator.world.set_topics(Topics([topic]))
+    gates, last = machine._gates, f"g-{SEEDS_MAX - 1:03}"
+    now_ms = coordinator.world.now_ms
+    coordinator.world.take(machine.on_deadline(now_ms))
+    assert committed_by(coordinator, "g") == {0: 7, 4: 0, 8: 0}
+    assert committed_by(coordinator, last) == {0: 7}
+    assert gates.withheld("g", topic) == set()
+    assert gates.withheld(last, topic) == set(range(4, 12))
+    coordinator.advance(0)
+    assert committed_by(coordinator, last) == {0: 7, 4: 0, 8: 0}
+    assert gates.withheld(last, topic) == set()

@@ -1,7 +1,9 @@
 """A leader commits what all in sync have, and believes no change of that set before it is sure."""
 
+from msgspec.structs import replace
+
 from goqueue.model.names import NodeId
-from goqueue.model.replication import Member, PartitionState
+from goqueue.model.replication import Member, Move, PartitionState
 from goqueue.state.replication.in_sync import joined, without
 from goqueue.state.replication.leading import FetchVerdict, Leading
 
@@ -85,6 +87,21 @@ def test_a_replica_that_joins_counts_from_the_proposal_on() -> None:
     assert leader.high_watermark == 5
     leader.fetched(THIRD, 6, 30)
     assert leader.high_watermark == 6
+
+
+def test_copies_that_a_move_adds_are_told_until_they_are_in_sync() -> None:
+    leader = leading(ME, SECOND)
+    assert leader.added_ends == []
+    move = Move(before=(ME.node, SECOND.node), target=(ME.node, THIRD.node, NodeId(7)))
+    moving = replace(state(ME, SECOND), replicas=(*move.before, THIRD.node, NodeId(7)), move=move)
+    leader.observe(moving, 101)
+    assert leader.added_ends == [0, 0]
+    leader.fetched(THIRD, 3, 10)
+    assert leader.added_ends == [3, 0]
+    leader.observe(joined(moving, THIRD), 102)
+    assert leader.added_ends == [0]
+    assert not leader.counts(Member(NodeId(7), 1))
+    assert leader.counts(THIRD)
 
 
 def test_a_replica_that_leaves_counts_until_that_was_read() -> None:

@@ -32,6 +32,16 @@ def families(figures: ClusterFigures) -> Iterable[Metric]:
         "Partitions of the cluster that no broker leads.",
         figures.partitions_without_leader,
     )
+    yield gauge(
+        "goqueue_moving_partitions",
+        "Partitions of the cluster that are on their way to other brokers.",
+        figures.moving_partitions,
+    )
+    yield gauge(
+        "goqueue_moves_paused",
+        "1 if moves of partitions are paused, else 0.",
+        figures.are_moves_paused,
+    )
     yield gauge("goqueue_leaders", "Partitions that this broker leads.", figures.leaders)
     yield gauge(
         "goqueue_under_replicated_partitions",
@@ -73,6 +83,21 @@ def _replication(figures: ReplicationFigures) -> Iterable[Metric]:
         "goqueue_standby_lag_records",
         "Records that this broker has copied of another's state and not replayed; the most of all.",
         figures.standby_lag,
+    )
+    yield gauge(
+        "goqueue_added_copies",
+        "Copies that moves add to partitions led here, and that are not in sync yet.",
+        figures.added_copies,
+    )
+    yield gauge(
+        "goqueue_added_copies_left_bytes",
+        "What these copies lack, about.",
+        figures.added_bytes_left,
+    )
+    yield counter(
+        "goqueue_moved_in_bytes",
+        "Copied by this broker for moves since the start.",
+        figures.moved_in_bytes,
     )
     yield counter(
         "goqueue_isr_shrinks",

@@ -26,6 +26,8 @@ FEATURES: Final[Mapping[str, int]] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
+# GetTelemetrySubscriptions and PushTelemetry (KIP-714).
+_CLIENT_METRICS: Final = (71, 72)
 # The levels are those of the program, so there is one set of them only.
 _FEATURES_EPOCH: Final = 0
 # Older versions cannot express features that may also be off (KIP-1022).
@@ -33,7 +35,7 @@ _FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 
 async def handle(context: RequestContext, request: "ApiVersionsRequest | None") -> Message:
-    api_keys = _api_keys(context.services.operations)
+    api_keys = _api_keys(context)
     if request is None:
         return {"error_code": ErrorCode.unsupported_version, "api_keys": api_keys}
     if context.version >= _FIRST_VERSION_WITH_SOFTWARE:
@@ -57,7 +59,10 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
     }
 
 
-def _api_keys(operations: Mapping[int, Operation]) -> list[Message]:
+def _api_keys(context: RequestContext) -> list[Message]:
+    # A client that is offered to push metrics asks which, on every connection, and librdkafka
+    # writes a line to its log for that. Kafka, too, offers it only where somebody wants them.
+    left_out = () if context.service.client_metrics.are_wanted else _CLIENT_METRICS
     return [
         {
             "api_key": operation.api_key,
@@ -68,7 +73,8 @@ def _api_keys(operations: Mapping[int, Operation]) -> list[Message]:
             ),
             "max_version": operation.max_version,
         }
-        for operation in operations.values()
+        for operation in context.services.operations.values()
+        if operation.api_key not in left_out
     ]
 
 

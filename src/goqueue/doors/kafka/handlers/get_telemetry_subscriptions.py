@@ -1,18 +1,16 @@
 """GetTelemetrySubscriptions (KIP-714): which of its metrics a client is to push, and how often."""
 
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.telemetry_errors import TELEMETRY_CODES
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.client_metrics.messages import TelemetryError
+from goqueue.model.client_metrics.messages import NO_INSTANCE, TelemetryError
 from goqueue.service.needs import OPEN
 
 if TYPE_CHECKING:
     from kio.schema.get_telemetry_subscriptions.v0.request import GetTelemetrySubscriptionsRequest
 
-_NO_ID: Final = UUID(int=0)
 # zstd, lz4, gzip, snappy: clients take the first that they have.
 _COMPRESSIONS: Final = (4, 3, 1, 2)
 
@@ -20,7 +18,7 @@ _COMPRESSIONS: Final = (4, 3, 1, 2)
 async def handle(context: RequestContext, request: "GetTelemetrySubscriptionsRequest") -> Message:
     service = context.service.client_metrics
     software = context.services.software.of(context.connection)
-    answer = service.ask(context.caller, request.client_instance_id or _NO_ID, software)
+    answer = service.ask(context.caller, request.client_instance_id or NO_INSTANCE, software)
     if answer.error is not TelemetryError.NONE:
         return {
             "error_code": TELEMETRY_CODES[answer.error],

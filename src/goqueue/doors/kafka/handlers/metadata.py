@@ -13,7 +13,7 @@ from goqueue.doors.kafka.authorized_operations import (
     operations_on_cluster,
 )
 from goqueue.doors.kafka.errors import error_code
-from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
@@ -33,6 +33,11 @@ _SLICE_TOPICS: Final = 200
 
 
 async def handle(context: RequestContext, request: "MetadataRequest") -> Message:
+    stepped_down = context.service.administration.stepped_down
+    if stepped_down is not None:
+        # What it knows is old. A client that reaches this broker alone would ask it again and
+        # again, and never the others, for as long as it answers.
+        raise CloseConnection(stepped_down)
     wants_operations = request.include_topic_authorized_operations
     wants_all = request.topics is None or (
         context.version < _FIRST_VERSION_WITH_NULL and not request.topics

@@ -1,24 +1,21 @@
 """PushTelemetry (KIP-714): figures that a client tells of itself."""
 
-from typing import TYPE_CHECKING, Final
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.telemetry_errors import TELEMETRY_CODES
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.client_metrics.messages import Push
+from goqueue.model.client_metrics.messages import NO_INSTANCE, Push
 from goqueue.service.needs import OPEN
 
 if TYPE_CHECKING:
     from kio.schema.push_telemetry.v0.request import PushTelemetryRequest
 
-_NO_ID: Final = UUID(int=0)
-
 
 async def handle(context: RequestContext, request: "PushTelemetryRequest") -> Message:
     error = context.service.client_metrics.push(
         context.caller,
-        request.client_instance_id or _NO_ID,
+        request.client_instance_id or NO_INSTANCE,
         context.services.software.of(context.connection),
         Push(
             subscription_id=request.subscription_id,

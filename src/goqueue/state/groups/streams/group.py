@@ -7,6 +7,7 @@ with one member at a time, and a process has it once, in whatever role.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from goqueue.model.groups.assignment import stored, union
 from goqueue.model.groups.errors import GroupError
@@ -35,7 +36,7 @@ from goqueue.state.groups.states import MemberState, StreamsState
 from goqueue.state.groups.streams.topology import ConfiguredTopology
 from goqueue.state.machine import StateRecord
 
-PROTOCOL_TYPE = "streams"
+PROTOCOL_TYPE: Final = "streams"
 
 
 @dataclass(frozen=True, slots=True)

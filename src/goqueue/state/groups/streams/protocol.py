@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,7 +32,6 @@ from goqueue.state.groups.streams.group import (
     said_bytes,
 )
 from goqueue.state.groups.streams.requests import (
-    check_epoch,
     check_request,
     said_by,
     says_nothing_new,
@@ -42,7 +41,7 @@ from goqueue.state.groups.streams.topology import ConfiguredTopology, configured
 from goqueue.state.machine import Outcome, Ticket
 
 # Epochs of endpoints begin anew with each coordinator; those of two must not be mistaken.
-_ENDPOINT_EPOCHS = 2**30
+_ENDPOINT_EPOCHS: Final = 2**30
 
 
 class _Topics(NamedTuple):
@@ -103,7 +102,7 @@ class StreamsProtocol:
             member = group.members.get(request.member_id) or StreamsMember(request.member_id)
         else:
             member = group.member(request.member_id)
-            check_epoch(member, request)
+            member.current.check_epoch(request.member_epoch, request.owned, of="tasks")
         topology = _topology(group, request)
         updated = replace(member, said=said_by(member.said, request))
         self._check_said(group, updated, topology)

@@ -1,4 +1,4 @@
-"""Reading a streams heartbeat: is it valid, from this epoch, and does it say anything new?"""
+"""Reading a streams heartbeat: is it valid, and does it say anything new?"""
 
 from collections import Counter
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 
 from goqueue.model.errors import InvalidTopicName
-from goqueue.model.groups.assignment import is_subset
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JOIN_EPOCH, LEAVE_EPOCH
 from goqueue.model.groups.streams_messages import StreamsGroupHeartbeat
@@ -16,7 +15,7 @@ from goqueue.model.topics import is_internal
 from goqueue.state.groups.records import StreamsMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.states import MemberState
-from goqueue.state.groups.streams.group import StreamsGroup, StreamsMember
+from goqueue.state.groups.streams.group import StreamsGroup
 
 # Kafka's, in characters; a generated id has 36.
 _ID_MAX_LENGTH: Final = 1_000
@@ -100,25 +99,6 @@ def _require(condition: bool, message: str) -> None:
 def _fit(condition: bool, message: str) -> None:
     if not condition:
         raise Refused(GroupError.STREAMS_INVALID_TOPOLOGY, message)
-
-
-def check_epoch(member: StreamsMember, request: StreamsGroupHeartbeat) -> None:
-    """The epoch before is fine too: the answer that raised it may have been lost."""
-    received = request.member_epoch
-    if received == member.epoch:
-        return
-    if (
-        received == member.current.previous_epoch
-        and received < member.epoch
-        and request.owned is not None
-        and is_subset(request.owned, member.current.assigned)
-    ):
-        return
-    raise Refused(
-        GroupError.FENCED_MEMBER_EPOCH,
-        f"member epoch {received} is not the current one, {member.epoch}; give up all tasks and "
-        "join again",
-    )
 
 
 def says_nothing_new(group: StreamsGroup, request: StreamsGroupHeartbeat) -> bool:

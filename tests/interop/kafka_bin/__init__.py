@@ -1,0 +1,1 @@
+"""Apache Kafka's own commands, run against GoQueue and against Apache Kafka."""
