@@ -14,6 +14,7 @@ import logging
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ GROWN_FROM_BYTES: Final = 512 * 1024 * 1024
 GROWTH: Final = 1.5
 # Of `ru_maxrss` (getrusage(2)): kilobytes, but bytes on macOS.
 _MEMORY_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+_STATUS: Final = Path("/proc/self/status")
 
 
 class Collecting:
@@ -76,4 +78,9 @@ class Collecting:
 
 
 def _peak_bytes() -> int:
+    """Linux keeps `ru_maxrss` over exec(2): it would be that of a large parent, too."""
+    if _STATUS.exists():
+        for line in _STATUS.read_bytes().splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT

@@ -276,17 +276,21 @@ class PartitionTrace:
         if not contexts:
             return
         # With one replica, what a commit waits for is the disk.
-        written_us = now_us() if high_watermark >= end_offset else None
+        time_us = now_us()
+        written_us = time_us if high_watermark >= end_offset else None
         times = (started_us, admitted_us, written_us)
         self._publishing.append(_Publishing(end_offset, contexts, *times, CALLER.get()))
-        self.committed(high_watermark)
+        self._note_committed(high_watermark, time_us)
 
     def committed(self, offset: int) -> None:
         """Everything below `offset` is as safe as was asked for."""
+        if self._publishing:
+            self._note_committed(offset, now_us())
+
+    def _note_committed(self, offset: int, time_us: int) -> None:
         publishing = self._publishing
         while publishing and publishing[0].end_offset <= offset:
             done = publishing.popleft()
-            time_us = now_us()
             for at, context in done.contexts.items():
                 self._note_published(done, at, context, time_us)
 

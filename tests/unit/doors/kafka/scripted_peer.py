@@ -125,6 +125,7 @@ class Peer:
                 Any,
                 SimpleNamespace(
                     tracing=TracingService,
+                    client_metrics=SimpleNamespace(are_wanted=False),
                     share_groups=SimpleNamespace(connection_lost=lambda _ended: None),
                 ),
             ),
