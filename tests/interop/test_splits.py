@@ -1,10 +1,13 @@
 """Topics that are split while librdkafka's clients write and read them."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaException, NewPartitions, NewTopic
 
@@ -66,6 +69,48 @@ def test_kafkas_tools_split_too(server: Server, topic: str) -> None:
         ],
     }
     until(lambda: layout(topic)["state"] == "settled", "the split is over")
+
+
+def test_the_command_prints_keys_in_order_over_splits(server: Server, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(WAIT_SECONDS)
+    names = [f"key-{number}" for number in range(8)]
+
+    def write(turn: int) -> None:
+        """As clients do that know of the split: a new one asks for the partitions first."""
+        producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+        for name in names:
+            producer.produce(topic, key=name, value=str(turn))
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    def read() -> dict[str, list[str]]:
+        command = (sys.executable, "-m", "goqueue", "consume", topic, "--keys")
+        lines = subprocess.run(
+            [*command, "--bootstrap", server.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            timeout=WAIT_SECONDS,
+            check=True,
+        ).stdout.splitlines()
+        turns: dict[str, list[str]] = {name: [] for name in names}
+        for line in lines:
+            key, _, turn = line.partition("\t")
+            turns[key].append(turn)
+        return turns
+
+    write(0)
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(WAIT_SECONDS)
+    write(1)
+    # While producers are told of it, and when they have been.
+    assert read() == {name: ["0", "1"] for name in names}
+    layout = f"{server.http_url}/topics/{topic}/layout"
+    until(
+        lambda: requests.get(layout, timeout=WAIT_SECONDS).json()["state"] == "settled",
+        "the split is over",
+    )
+    admin.create_partitions([NewPartitions(topic, 8)])[topic].result(WAIT_SECONDS)
+    write(2)
+    assert read() == {name: ["0", "1", "2"] for name in names}
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Which messages to read, and reading them with aiokafka."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from goqueue.cli.failures import CommandFailed
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.topic_facts import PartitionFacts
+from goqueue.model.layouts import Split, withheld
 
 # Messages handed on at a time: large enough for speed, small enough to start printing soon.
 _PAGE_RECORDS: Final = 5_000
@@ -37,8 +38,11 @@ class _Span(NamedTuple):
 
 
 async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list[Any]]:
-    """Yield messages page by page; without `follow`, up to what was the end at the start."""
-    spans = await _spans(bootstrap, wanted)
+    """Yield messages page by page; without `follow`, up to what was the end at the start.
+
+    A partition comes after the one that it was split off, so that keys stay in order.
+    """
+    spans, splits = await _plan(bootstrap, wanted)
     if not wanted.follow:
         spans = {partition: span for partition, span in spans.items() if span.start < span.end}
     if not spans:
@@ -56,7 +60,8 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
             consumer.seek(partition, span.start)
         left = wanted.limit
         while spans and left != 0:
-            page = await _page(consumer, wanted, spans)
+            held = await _held(consumer, spans, splits)
+            page = await _page(consumer, wanted, spans, held)
             if left is not None:
                 page = page[:left]
                 left -= len(page)
@@ -68,7 +73,9 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
         await consumer.stop()
 
 
-async def _spans(bootstrap: str, wanted: ReadRange) -> dict[TopicPartition, _Span]:
+async def _plan(
+    bootstrap: str, wanted: ReadRange
+) -> tuple[dict[TopicPartition, _Span], tuple[Split, ...]]:
     async with KafkaAdmin(bootstrap) as admin:
         (topic,) = await admin.describe_topics([wanted.topic], with_sizes=False)
         by_time = (
@@ -76,13 +83,21 @@ async def _spans(bootstrap: str, wanted: ReadRange) -> dict[TopicPartition, _Spa
             if wanted.from_ms is not None
             else None
         )
+        splits = await admin.splits(wanted.topic)
     chosen = [p for p in topic.partitions if wanted.partition in (None, p.partition)]
     if not chosen:
         raise CommandFailed(
             f"topic {topic.name!r} has no partition {wanted.partition}; "
             f"its partitions are 0 to {len(topic.partitions) - 1}"
         )
-    return {TopicPartition(topic.name, p.partition): _span(p, wanted, by_time) for p in chosen}
+    spans = {TopicPartition(topic.name, p.partition): _span(p, wanted, by_time) for p in chosen}
+    ends = {partition.partition: span.end for partition, span in spans.items()}
+    return spans, tuple(_settled(split, ends) for split in splits)
+
+
+def _settled(split: Split, ends: dict[int, int]) -> Split:
+    """While producers are still told of a split, a parent ends where it ends now."""
+    return replace(split, ends={**ends, **split.ends})
 
 
 def _span(facts: PartitionFacts, wanted: ReadRange, by_time: dict[int, int] | None) -> _Span:
@@ -108,8 +123,24 @@ async def _drop_finished(consumer: Any, spans: dict[TopicPartition, _Span]) -> N
             consumer.pause(partition)
 
 
-async def _page(consumer: Any, wanted: ReadRange, spans: dict[TopicPartition, _Span]) -> list[Any]:
-    found = await consumer.getmany(*spans, timeout_ms=_WAIT_MS, max_records=_PAGE_RECORDS)
+async def _held(
+    consumer: Any, spans: dict[TopicPartition, _Span], splits: tuple[Split, ...]
+) -> frozenset[int]:
+    """Partitions that wait for those that they were split off."""
+    if not splits:
+        return frozenset()
+    read = {partition.partition: await consumer.position(partition) for partition in spans}
+    return withheld(splits, lambda parent, end: parent not in read or read[parent] >= end)
+
+
+async def _page(
+    consumer: Any,
+    wanted: ReadRange,
+    spans: dict[TopicPartition, _Span],
+    held: Collection[int],
+) -> list[Any]:
+    ready = [partition for partition in spans if partition.partition not in held]
+    found = await consumer.getmany(*ready, timeout_ms=_WAIT_MS, max_records=_PAGE_RECORDS)
     return [
         message
         for partition, messages in found.items()

@@ -50,9 +50,12 @@ from goqueue.client.questions import (
     metadata_request,
     offsets_in,
     offsets_request,
+    setting_in,
+    setting_request,
     words,
 )
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
+from goqueue.model.layouts import LAYOUT_SETTING, Split, splits_in
 
 # How long the broker may work on one change; our own time-out is longer.
 _CHANGE_TIMEOUT: Final = i32Timedelta.parse(datetime.timedelta(seconds=30))
@@ -187,6 +190,13 @@ class KafkaAdmin:
             )
             for entry in sorted(result.configs, key=lambda entry: entry.name)
         ]
+
+    async def splits(self, topic: str) -> tuple[Split, ...]:
+        """None of those that the broker does not tell of, such as Kafka."""
+        response = await self._any_broker.call(
+            setting_request(TOPIC_RESOURCE, [topic], LAYOUT_SETTING), DescribeConfigsResponse
+        )
+        return splits_in(setting_in(response, LAYOUT_SETTING) or "[]")
 
     async def create_topic(
         self,
