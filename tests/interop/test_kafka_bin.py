@@ -15,7 +15,7 @@ import pytest
 from bench.brokers.kafka import Kafka
 from goqueue.testing import GoQueueCluster
 from goqueue.testing.server_process import ServerProcess
-from tests.interop.kafka_bin.commands import CLASSES, Commands, Ended, alone
+from tests.interop.kafka_bin.commands import CLASSES, Commands, Ended, alone, class_path
 from tests.interop.kafka_bin.sameness import comparable
 from tests.interop.kafka_bin.scenario import ALONE, MEMBERS, STEPS, Members, Place, Step
 from tests.interop.servers import Server
@@ -92,6 +92,8 @@ def ended_while_a_member_lives(place: Place, members: Members) -> list[Ended]:
 
 
 def test_one_broker_ends_them_as_apache_kafka_does(apache_kafka: Place, one_broker: Place) -> None:
+    # Both would fetch the tools where they are not there yet.
+    class_path()
     with ThreadPoolExecutor(2) as both:
         kafkas, ours = both.map(all_ended, (apache_kafka, one_broker))
     found = [
@@ -112,6 +114,8 @@ def test_three_brokers_end_them_with_the_same_codes(three_brokers: Place) -> Non
 def test_groups_with_members_are_told_of_as_apache_kafka_does(
     apache_kafka: Place, one_broker: Place, members: Members
 ) -> None:
+    # Both would fetch the tools where they are not there yet.
+    class_path()
     with ThreadPoolExecutor(2) as both:
         kafkas, ours = both.map(
             lambda place: ended_while_a_member_lives(place, members), (apache_kafka, one_broker)

@@ -181,6 +181,8 @@ class Administration:
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.alter(cluster, name, changes, validate_only=validate_only)
+        if not validate_only:
+            await node.news.spread()
 
     async def replace_config(
         self,
@@ -207,6 +209,8 @@ class Administration:
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.replace(cluster, name, config, validate_only=validate_only)
+        if not validate_only:
+            await node.news.spread()
 
     def config_resources(self, caller: Caller) -> list[ConfigResource]:
         """Everything that has settings (KIP-1142)."""
