@@ -46,6 +46,7 @@ from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.security.security import Security
 from goqueue.broker.settings_at_work import follow_settings
 from goqueue.broker.stored_revision import check_metadata, refuse_folder_of_a_cluster, revision_of
 from goqueue.broker.stories.gathering import Stories
@@ -133,6 +134,7 @@ class Node:
         self.traffic = DoorTraffic()
         self.changes = changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
+        self.security = Security(config, changes, self._follower, clock_ms)
         self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
         self.tracing = Tracing(
             config,
@@ -297,6 +299,7 @@ class Node:
     async def _start(self) -> None:
         await self._follower.load()
         self.broker_configs.changed()
+        self.security.changed()
         if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
@@ -482,6 +485,8 @@ class Node:
             self.broker_configs.changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
+        if changes.security_changed:
+            self.security.changed()
         self.calls.image_changed(changes)
         if self.cluster is not None:
             self.cluster.image_changed(changes)

@@ -25,6 +25,8 @@ class Resource(Enum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
     SUBJECT = 100
 
 
@@ -41,6 +43,8 @@ class Verb(Enum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
 
 
 # What can be asked of each kind (KIP-430).

@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.authentication import Authentication
 from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
 from goqueue.service.client_metrics import ClientMetricsService
@@ -31,9 +32,12 @@ from goqueue.service.transactions import TransactionService
 
 
 class BrokerService:
-    """`rules` None: security is off, and everyone may do everything."""
+    """`rules` in place of those that are stored. While security is off there are none, and
+    everyone may do everything."""
 
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
+        if rules is None and node.config.security_enabled:
+            rules = node.security.rules
         access = Access(rules)
         routing = Routing(node)
         self.node = node
@@ -61,6 +65,7 @@ class BrokerService:
         self.calls = CallService(node, access)
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
+        self.authentication = Authentication(node)
 
     @property
     def config(self) -> BrokerConfig:

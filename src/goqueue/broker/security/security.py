@@ -1,0 +1,48 @@
+"""The room of access: what is stored of it, and who is told when it changes."""
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from goqueue.broker.security.master_key import FILE_NAME, MasterKey
+from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.users import Users
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.state.security.image import SecurityImage
+
+
+class Security:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        changes: KeyChanges,
+        follower: MetadataFollower,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._follower = follower
+        self.is_on = config.security_enabled
+        self.clock_ms = clock_ms
+        self.users = Users(changes, follower, clock_ms)
+        self.rules = StoredRules(config.super_users)
+        self.passwords = Passwords()
+        # Called after each change of the image, and once at the start.
+        self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
+
+    @property
+    def image(self) -> SecurityImage:
+        return self._follower.image.security
+
+    @cached_property
+    def master_key(self) -> MasterKey:
+        """Brokers of a cluster must be given theirs: each would make another one."""
+        given = self._config.security_master_key_file
+        path = Path(given) if given else self._config.data_dir / FILE_NAME
+        return MasterKey.load(path, may_make=not given and not self._config.cluster)
+
+    def changed(self) -> None:
+        for listener in self.listeners:
+            listener(self.image)

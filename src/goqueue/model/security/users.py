@@ -1,0 +1,50 @@
+"""Users: who can log in, and by what. Of passwords only what proves them is kept (RFC 5802)."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from goqueue.model.caller import Principal
+from goqueue.model.errors import InvalidRequest
+
+# Kafka's word for the principals of clients.
+USER_KIND: Final = "User"
+NAME_MAX_LENGTH: Final = 200
+# A name is shown in logs, lies in a key of the metadata, and stands before a colon in Basic's.
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f:/*]+")
+
+
+class ScramRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server keeps of a password for one mechanism (RFC 5802, 3)."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`scram` by mechanism; one without any logs in by keys, certificates or tokens alone.
+
+    An administrator may do everything in its tenant; without a tenant, everything.
+    """
+
+    name: str
+    tenant: str = ""
+    is_admin: bool = False
+    scram: Mapping[str, ScramRecord] = {}
+    created_ms: int = 0
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(USER_KIND, self.name, self.tenant)
+
+
+def check_user_name(name: str) -> None:
+    if len(name) > NAME_MAX_LENGTH or _NAME.fullmatch(name) is None:
+        raise InvalidRequest(
+            f"user name: must have 1 to {NAME_MAX_LENGTH} characters, and no control characters, "
+            "colons, slashes or asterisks"
+        )

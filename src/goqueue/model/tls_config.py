@@ -1,0 +1,25 @@
+"""Settings of TLS, for every door and for what brokers ask each other."""
+
+from dataclasses import dataclass
+
+from goqueue.model.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsSettings:
+    tls_certificate_file: str = setting(
+        "",
+        doc="PEM file with the certificate of this broker and those between it and the CA; "
+        "with it, every door speaks TLS.",
+    )
+    tls_key_file: str = setting("", doc="PEM file with the private key of the certificate.")
+    tls_client_auth: str = setting(
+        "none",
+        choices=("none", "requested", "required"),
+        doc="Whether clients show a certificate of their own.",
+    )
+    tls_ca_file: str = setting(
+        "",
+        doc="PEM file with the CAs that certificates of clients and other brokers are held "
+        "against.",
+    )
