@@ -297,6 +297,7 @@ class Node:
         return node
 
     async def _start(self) -> None:
+        await self.security.begin(self._store)
         await self._follower.load()
         self.broker_configs.changed()
         self.security.changed()

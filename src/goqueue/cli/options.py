@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from goqueue.cli.security.connecting import of_profile
 from goqueue.model.units import in_plain_units
 
 
@@ -22,6 +23,7 @@ BootstrapOption = Annotated[
         "-b",
         envvar="GOQUEUE_BOOTSTRAP",
         metavar="HOST:PORT",
+        callback=of_profile("bootstrap"),
         help="Kafka address of a broker; several with commas between.",
     ),
 ]

@@ -20,6 +20,7 @@ from goqueue.server.addresses import (
     StartFailed,
     listen_failure,
 )
+from goqueue.server.exposure import check_exposure
 from goqueue.server.loop_lag import LoopLagProbe
 from goqueue.service.broker_service import BrokerService
 
@@ -56,6 +57,7 @@ class BrokerServer:
         return self._service
 
     async def start(self) -> Addresses:
+        check_exposure(self.config)
         if self._store is None and self.config.workers > 1:
             raise StartFailed(
                 f"workers: {self.config.workers} processes are started by `goqueue serve` only; "

@@ -22,7 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.model.errors import DataDirectoryError
+from goqueue.model.errors import DataDirectoryError, DataDirectoryInUse
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.disk import Disk
@@ -297,8 +297,8 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
     return lock
 
 
-def in_use(path: Path) -> DataDirectoryError:
-    return DataDirectoryError(
+def in_use(path: Path) -> DataDirectoryInUse:
+    return DataDirectoryInUse(
         f"data directory {path} is in use by another broker; "
         "stop that one or give this one its own data directory"
     )

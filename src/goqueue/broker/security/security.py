@@ -10,6 +10,7 @@ from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.state.security.image import SecurityImage
 
@@ -42,6 +43,13 @@ class Security:
         given = self._config.security_master_key_file
         path = Path(given) if given else self._config.data_dir / FILE_NAME
         return MasterKey.load(path, may_make=not given and not self._config.cluster)
+
+    async def begin(self, store: MetadataStore) -> None:
+        """Before the metadata is read: where a file has first users, they are made."""
+        if self._config.security_bootstrap_file:
+            from goqueue.broker.security.first_users import begin_with  # once in a broker's life
+
+            await begin_with(store, Path(self._config.security_bootstrap_file), self.clock_ms())
 
     def changed(self) -> None:
         for listener in self.listeners:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
 from goqueue.model.broker_config import (
     BROKER_SETTINGS,
     TOPIC_DEFAULT_PREFIX,
@@ -50,6 +51,9 @@ def worker_settings(
         texts["advertised.kafka.port"] = str(config.advertised_kafka_port + worker)
     if config.broker_session_timeout_ms == BROKER_SETTINGS[_SESSION_TIMEOUT].default:
         texts[_SESSION_TIMEOUT] = _PATIENCE_MS
+    if not config.security_master_key_file:
+        # In the folder of all of them, where the supervisor makes it.
+        texts["security.master.key.file"] = str(data_dir.parent / MASTER_KEY_FILE)
     if config.cordoned_log_dirs:
         # The folder that it names is that of all workers.
         texts[CORDONED_LOG_DIRS] = "*"

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
+from goqueue.broker.security.master_key import MasterKey
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import NO_LEASE, MetadataStore
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError, LeaseNotFound
 from goqueue.model.names import NodeId
 from goqueue.server.addresses import Addresses, StartFailed
+from goqueue.server.exposure import check_exposure
 from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
 from goqueue.server.stop_signals import end_at_once, on_stop_signals
@@ -52,6 +55,7 @@ def supervise(config: BrokerConfig, *, ready_file: Path | None = None) -> None:
     """Until SIGTERM or SIGINT; raises `GoQueueError` where it cannot start or go on."""
     configure_logging(level=config.log_level, line_format=config.log_format)
     check_settings(config)
+    check_exposure(config)
     # It was switched off for the imports of a broker.
     gc.enable()
     try:
@@ -67,6 +71,9 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
         ports = KeptPorts.take(config)
         try:
             await asyncio.to_thread(folder.check, config.workers)
+            if config.security_enabled and not config.security_master_key_file:
+                # Each worker would make one of its own.
+                MasterKey.load(config.data_dir / MASTER_KEY_FILE, may_make=True)
             store = await LocalStore.open(folder.store_path)
             try:
                 await folder.fit(store, config.workers)
