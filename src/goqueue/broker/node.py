@@ -350,6 +350,7 @@ class Node:
             kafka_port=kafka_port,
             http_port=http_port,
             rack=self.config.broker_rack or None,
+            has_tls=bool(self.config.tls_certificate_file),
         )
         if self.cluster is not None:
             await self.cluster.join(reached)

@@ -23,3 +23,16 @@ class TlsSettings:
         doc="PEM file with the CAs that certificates of clients and other brokers are held "
         "against.",
     )
+    tls_principal_mapping_rules: str = setting(
+        "DEFAULT",
+        doc="Who a client with a certificate is, by the distinguished name in it: "
+        "RULE:pattern/replacement/[LU] and DEFAULT with commas between, the first that fits.",
+    )
+    # Someone who copies a file over another one expects it to count soon; three looks at files
+    # every few seconds cost nothing.
+    tls_reload_interval_ms: int = setting(
+        5_000,
+        minimum=100,
+        maximum=3_600_000,
+        doc="How often the files of TLS are looked at for changes; SIGHUP looks at once.",
+    )

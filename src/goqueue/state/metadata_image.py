@@ -335,6 +335,7 @@ def _broker(key: str, node_id: NodeId, value: bytes | None, revision: int) -> Br
         stored.rack,
         revision,
         stored.registration,
+        stored.has_tls,
     )
 
 

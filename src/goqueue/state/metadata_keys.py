@@ -110,6 +110,8 @@ class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int
     rack: str | None = None
     registration: Registration | None = None
+    # Its ports speak TLS.
+    has_tls: bool = False
 
 
 class LogEndValue(msgspec.Struct, frozen=True, kw_only=True):

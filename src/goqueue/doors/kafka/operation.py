@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.client_software import SoftwareOfConnections
-from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory

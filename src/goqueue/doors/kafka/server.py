@@ -16,6 +16,7 @@ from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
+from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -31,8 +32,11 @@ IDLE_SWEEP_MAX_SECONDS: Final = 30.0
 
 
 class KafkaDoor:
-    def __init__(self, service: BrokerService, config: BrokerConfig) -> None:
+    def __init__(
+        self, service: BrokerService, config: BrokerConfig, *, tls: TlsSource | None = None
+    ) -> None:
         self._config = config
+        self._tls = None if tls is None else TlsEntrance(tls, "Kafka")
         self._memory = RequestMemory(
             config.queued_max_request_bytes,
             lambda: [each for each in self.connections if not each.is_brokers],
@@ -75,8 +79,9 @@ class KafkaDoor:
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address listened on."""
         loop = asyncio.get_running_loop()
+        connect = self._connection if self._tls is None else self._tls.around(self._connection)
         self._server = await loop.create_server(
-            self._connection, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
+            connect, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
         )
         self._idle_sweep = loop.create_task(self._close_idle())
         return self.address

@@ -137,7 +137,8 @@ class Answering:
         closing = self._closing
         host = head.host.decode("latin-1")
         trace = head.trace.decode("latin-1")
-        call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace)
+        scheme = "https" if self._service.config.tls_certificate_file else "http"
+        call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace, scheme)
         return await action.carry_out(self._service, call, request)
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from goqueue.model.measuring.histograms import Histogram, Histograms
+from goqueue.model.measuring.tls import TlsFigures
 
 
 @dataclass(slots=True)
@@ -36,4 +37,5 @@ class SqsTraffic:
 class DoorTraffic:
     kafka: KafkaTraffic = field(default_factory=KafkaTraffic)
     sqs: SqsTraffic = field(default_factory=SqsTraffic)
+    tls: TlsFigures = field(default_factory=TlsFigures)
     loop_lag: Histogram = field(default_factory=Histogram)

@@ -23,7 +23,7 @@ from goqueue.server.addresses import Addresses, StartFailed
 from goqueue.server.exposure import check_exposure
 from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
-from goqueue.server.stop_signals import end_at_once, on_stop_signals
+from goqueue.server.stop_signals import end_at_once, on_hang_up, on_stop_signals
 from goqueue.server.workers.child import Child
 from goqueue.server.workers.folder import WorkersFolder, worker_folder
 from goqueue.server.workers.ports import KeptPorts
@@ -114,6 +114,8 @@ class Supervisor:
     async def run(self, ready_file: Path | None) -> None:
         stop_requested = asyncio.Event()
         on_stop_signals(stop_requested, again=self._end_at_once)
+        if self._config.tls_certificate_file:
+            on_hang_up(self._reload_certificates)
         stopping = asyncio.create_task(stop_requested.wait())
         kept = [asyncio.create_task(worker.keep()) for worker in self._workers]
         ready = asyncio.create_task(self._all_ready())
@@ -143,6 +145,7 @@ class Supervisor:
                 kafka_port=port,
                 http_host=self._config.host,
                 http_port=self._ports.http,
+                has_tls=bool(self._config.tls_certificate_file),
             )
             for port in self._ports.kafka
         ]
@@ -152,6 +155,10 @@ class Supervisor:
     def _end_at_once(self, number: signal.Signals) -> None:
         self._kill_all()
         end_at_once(number)
+
+    def _reload_certificates(self) -> None:
+        for worker in self._workers:
+            worker.signal(signal.SIGHUP)
 
     def _kill_all(self) -> None:
         for worker in self._workers:
