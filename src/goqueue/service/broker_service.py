@@ -14,6 +14,7 @@ from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
 from goqueue.service.hosted_members import HostedMemberService
 from goqueue.service.hosted_producers import HostedProducerService
+from goqueue.service.keys import KeyService
 from goqueue.service.log import LogService
 from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
@@ -29,6 +30,7 @@ from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.web_logins import WebLogins
 
 
 class BrokerService:
@@ -66,6 +68,8 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
+        self.web_logins = WebLogins(node, self.authentication)
+        self.keys = KeyService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

@@ -23,3 +23,7 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
