@@ -25,6 +25,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -63,6 +64,7 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
@@ -354,6 +356,14 @@ class Access:
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
+
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password."""
+        if caller.principal.kind != USER_KIND or caller.principal.name != name:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return ChangeableUser(name)
 
     # --- deciding -------------------------------------------------------------------------
 

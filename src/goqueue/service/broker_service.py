@@ -29,6 +29,7 @@ from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
 
 
 class BrokerService:
@@ -66,6 +67,7 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
+        self.users = UserService(node, access)
 
     @property
     def config(self) -> BrokerConfig:
