@@ -206,9 +206,7 @@ class SchemaScope(NamedTuple):
 ReadableScope = NewType("ReadableScope", SchemaScope)
 ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
-# A user whose keys may be made, a key that may be removed: one's own, or with the right to alter
-# the cluster.
-KeyUser = NewType("KeyUser", str)
+# One's own key, or any with the right to alter the cluster.
 RemovableKey = NewType("RemovableKey", str)
 
 # What concerns the whole cluster; the value is its name.
@@ -219,5 +217,7 @@ ConfigurableCluster = NewType("ConfigurableCluster", str)
 AlterableCluster = NewType("AlterableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.
 ActingCluster = NewType("ActingCluster", str)
+# A user whose password may be changed: by itself, or by who may change any.
+ChangeableUser = NewType("ChangeableUser", str)
 # Producing with a producer id without a transactional id.
 IdempotentWriter = NewType("IdempotentWriter", str)

@@ -25,6 +25,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -44,7 +45,6 @@ from goqueue.model.rights import (
     InspectableCluster,
     InspectableGroup,
     InspectableTopic,
-    KeyUser,
     MemberRights,
     ReadableCommit,
     ReadableGroup,
@@ -359,13 +359,15 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
 
-    # --- keys of users --------------------------------------------------------------------
+    # --- users ----------------------------------------------------------------------------
 
-    def key_user(self, caller: Caller, name: str) -> KeyUser:
-        """Everyone may make keys of its own."""
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password, and make keys of its own."""
         if not _is_self(caller, name):
             self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
-        return KeyUser(name)
+        return ChangeableUser(name)
+
+    # --- keys of users --------------------------------------------------------------------
 
     def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
         if owner is None or not _is_self(caller, owner):

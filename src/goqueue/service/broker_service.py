@@ -30,6 +30,7 @@ from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
 from goqueue.service.web_logins import WebLogins
 
 
@@ -68,6 +69,7 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
+        self.users = UserService(node, access)
         self.web_logins = WebLogins(node, self.authentication)
         self.keys = KeyService(node, access)
 

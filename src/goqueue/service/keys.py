@@ -25,7 +25,7 @@ class KeyService:
         label: str = "",
         expires_in_ms: int | None = None,
     ) -> MadeKey:
-        owner = self._access.key_user(caller, user)
+        owner = self._access.changeable_user(caller, user)
         return await self._keys.create(owner, kind, label=label, expires_in_ms=expires_in_ms)
 
     async def delete(self, caller: Caller, key_id: str) -> None:

@@ -16,7 +16,7 @@ from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.errors import InvalidRequest, PolicyViolation
-from goqueue.model.rights import KeyUser, RemovableKey, SeenKeyUsers
+from goqueue.model.rights import ChangeableUser, RemovableKey, SeenKeyUsers
 from goqueue.model.security.errors import UnknownKey, UnknownUser
 from goqueue.model.security.keys import AccessKey, KeyKind
 from goqueue.model.security.users import User
@@ -80,7 +80,12 @@ class AccessKeys:
         return None if key is None else key.user
 
     async def create(
-        self, name: KeyUser, kind: KeyKind, *, label: str = "", expires_in_ms: int | None = None
+        self,
+        name: ChangeableUser,
+        kind: KeyKind,
+        *,
+        label: str = "",
+        expires_in_ms: int | None = None,
     ) -> MadeKey:
         if len(label) > LABEL_MAX_LENGTH:
             raise InvalidRequest(f"label: must have at most {LABEL_MAX_LENGTH} characters")
