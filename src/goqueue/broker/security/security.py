@@ -6,6 +6,7 @@ from pathlib import Path
 
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
@@ -28,6 +29,7 @@ class Security:
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
