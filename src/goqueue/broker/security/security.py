@@ -8,6 +8,7 @@ from goqueue.broker.security.failed_logins import FailedLogins
 from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
 from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.users import Users
@@ -31,6 +32,7 @@ class Security:
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
         self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
