@@ -1,4 +1,4 @@
-"""Whether a broker would let everybody in who reaches this machine, without anybody having said so."""
+"""Whether a broker would let everybody in who reaches this machine, and nobody said so."""
 
 import ipaddress
 import logging

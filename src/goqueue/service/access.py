@@ -25,6 +25,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -54,8 +55,10 @@ from goqueue.model.rights import (
     ReadableTopic,
     ReadableTopics,
     ReadableTransactionCommit,
+    RemovableKey,
     Resource,
     SchemaScope,
+    SeenKeyUsers,
     Verb,
     WritablePartitions,
     WritableSubject,
@@ -63,6 +66,7 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
@@ -355,6 +359,27 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
 
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password, and make keys of its own."""
+        if not _is_self(caller, name):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return ChangeableUser(name)
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself."""
+        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
+
     # --- deciding -------------------------------------------------------------------------
 
     def sees_topic(self, caller: Caller, name: str) -> bool:
@@ -378,6 +403,11 @@ class Access:
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
         raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+
+
+def _is_self(caller: Caller, user: str) -> bool:
+    principal = caller.principal
+    return principal.kind == USER_KIND and principal.name == user
 
 
 def _word(verb: Verb) -> str:

@@ -1,7 +1,5 @@
 """Who somebody is, by what it shows. Every door asks here, and nowhere else."""
 
-import asyncio
-
 from goqueue.broker.node import Node
 from goqueue.model.caller import Principal
 from goqueue.model.security.errors import AuthenticationFailed
@@ -12,7 +10,6 @@ class Authentication:
 
     def __init__(self, node: Node) -> None:
         self._security = node.security
-        self._delay_s = node.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def is_on(self) -> bool:
@@ -30,5 +27,5 @@ class Authentication:
         return user is not None and user.tenant == principal.tenant
 
     async def _refused(self) -> AuthenticationFailed:
-        await asyncio.sleep(self._delay_s)
+        await self._security.failed_logins.delay()
         return AuthenticationFailed("authentication failed: user name or password are wrong")

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from goqueue.broker.security.failed_logins import FailedLogins
+from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
+from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
@@ -29,7 +33,11 @@ class Security:
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
+        self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
+        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
+        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
 

@@ -156,7 +156,7 @@ class SetUp:
             start += " --node-id 1 --cluster etcd://HOST:2379 --set advertised.host=HOST"
         return f"""\
 certificates   {_from_here(self.folder)}: of the CA (keep ca.key safe) and of the broker
-master key     {_from_here(self.folder / MASTER_KEY_FILE)}: secrets of SQS keys are made from it; back it up
+master key     {_from_here(self.folder / MASTER_KEY_FILE)}: SQS secrets are made from it
 administrator  {self.admin}, in {who}
 password       {_from_here(password_file)}
 settings       {config}

@@ -34,12 +34,15 @@ An error is `{"error": {"code", "message"}}`. Status 400 is a request that is no
 described here, 422 one of the right form whose content is refused, 503 one to send again later
 (after `Retry-After` seconds). Any request may be answered with 421 if it calls the broker by a name
 that is not its own, and one that changes something with 403 if a web page of another site sent it.
+With security on, whoever does not log in (Basic, Bearer, or the cookie of POST /session) gets 401,
+everywhere but at /healthz and /readyz.
 A connection that sends no valid HTTP gets 400, one that is too slow 408, one with headers over
 64 KiB 431.
 """
 
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "Not of the documented form",
+    401: "The caller did not log in, or what it showed is wrong",
     403: "The caller may not do this, or nobody may: the topic belongs to the broker",
     404: "No such topic or partition",
     409: "It exists already, or was changed at the same time",

@@ -15,6 +15,12 @@ class UnknownUser(GoQueueError):
     code = "unknown_user"
 
 
+class UnknownCredential(UnknownUser):
+    """The user is there, or not; what was to be removed is not."""
+
+    code = "unknown_credential"
+
+
 class UserExists(InvalidRequest):
     code = "user_exists"
 
@@ -23,3 +29,7 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
