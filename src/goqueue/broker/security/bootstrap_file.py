@@ -120,7 +120,6 @@ def _checked(content: _Content, now_ms: int) -> FirstUsers:
 
 def _user(told: _User, now_ms: int) -> User:
     check_user_name(told.name)
-    check_own_name(told.name)
     if told.tenant:
         check_tenant_name(told.tenant)
     if (told.password is None) == (not told.scram):
@@ -136,12 +135,6 @@ def _user(told: _User, now_ms: int) -> User:
     return User(
         name=told.name, tenant=told.tenant, is_admin=told.admin, scram=scram, created_ms=now_ms
     )
-
-
-def check_own_name(name: str) -> None:
-    """Names that begin so are those of the brokers."""
-    if name.startswith("__"):
-        raise InvalidConfig(f"user name: {name!r} begins with __, as those of brokers do")
 
 
 def check_password(password: str, source: str) -> None:

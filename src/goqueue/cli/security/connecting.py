@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +21,11 @@ from goqueue.cli.failures import CommandFailed
 
 if TYPE_CHECKING:
     from goqueue.client.profiles import Profile
-    from goqueue.client.security import ClientSecurity
+    from goqueue.model.client_security import ClientSecurity
 
 PASSWORD_VARIABLE: Final = "GOQUEUE_PASSWORD"
+# Where nothing else is said: it shows the password to nobody.
+_MECHANISM: Final = "SCRAM-SHA-256"
 _PANEL: Final = "As whom, and to which broker"
 
 
@@ -36,6 +38,8 @@ class Connection:
     password_file: str | None = None
     ca_file: str | None = None
     api_key: str | None = None
+    # Where --bootstrap or its variable says so.
+    bootstrap: str | None = None
     _profile: "Profile | None" = None
 
     def profile(self) -> "Profile":
@@ -48,6 +52,9 @@ class Connection:
         from goqueue.client.profiles import Profile, ProfilesFile
 
         found = ProfilesFile().chosen(self.profile_name) or Profile()
+        if self.profile_name is None and self._is_elsewhere(found):
+            # Nobody named the profile, and its password is for its own broker.
+            found = Profile()
         if self.username:
             found = msgspec.structs.replace(
                 _without_password(found), username=self.username, api_key="", api_key_env=""
@@ -62,24 +69,39 @@ class Connection:
             found = msgspec.structs.replace(found, api_key=self.api_key, api_key_env="")
         return found
 
-    def security(self) -> "ClientSecurity | None":
-        """None: as anybody, without TLS."""
-        from goqueue.client.security import ClientSecurity
+    def http_url(self) -> str:
+        """Of the profile, unless another broker is meant."""
+        profile = self.profile()
+        return "" if self._is_elsewhere(profile) else profile.http
+
+    def _is_elsewhere(self, profile: "Profile") -> bool:
+        return self.bootstrap is not None and self.bootstrap != profile.bootstrap
+
+    def security(self) -> "ClientSecurity":
+        """For HTTP, where an API key goes before a password."""
+        from goqueue.model.client_security import ClientSecurity
 
         profile = self.profile()
-        api_key = profile.find_api_key()
-        if not (profile.has_tls or profile.username or api_key):
-            return None
         return ClientSecurity(
             tls=profile.has_tls,
             ca_file=_path(profile.ca_file),
             certificate_file=_path(profile.certificate_file),
             key_file=_path(profile.key_file),
-            mechanism=profile.mechanism or "SCRAM-SHA-256",
+            mechanism=(profile.mechanism or _MECHANISM) if profile.username else "",
             username=profile.username,
             password=_password(profile) if profile.username else "",
-            api_key=api_key or "",
+            token=profile.find_api_key() or "",
         )
+
+    def kafka_security(self) -> "ClientSecurity":
+        """For Kafka's protocol, which knows no API keys."""
+        found = self.security()
+        if found.token and not found.username:
+            raise CommandFailed(
+                "an API key is for HTTP; this command speaks Kafka's protocol, too: give "
+                "--username, or a profile with one"
+            )
+        return replace(found, token="")
 
 
 _current: ContextVar[Connection] = ContextVar("connection")
@@ -100,20 +122,23 @@ def begin_connection() -> Connection:
     return begun
 
 
-def client_security() -> "ClientSecurity | None":
+def http_security() -> "ClientSecurity":
     return connection().security()
 
 
-def of_profile(field: str) -> Callable[[Any, Any, Any], Any]:
-    """For options that a profile may have a value for: it holds where nothing else was said."""
+def kafka_security() -> "ClientSecurity":
+    return connection().kafka_security()
 
-    def callback(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
-        source = context.get_parameter_source(param.name or "")
-        if context.resilient_parsing or (source is not None and source.name != "DEFAULT"):
-            return value
-        return getattr(connection().profile(), field) or value
 
-    return callback
+def bootstrap_of_profile(context: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """For --bootstrap: the profile's holds where nothing else was said."""
+    source = context.get_parameter_source(param.name or "")
+    if context.resilient_parsing:
+        return value
+    if source is not None and source.name != "DEFAULT":
+        connection().bootstrap = value
+        return value
+    return connection().profile().bootstrap or value
 
 
 def add_connection_options(command: Any) -> None:

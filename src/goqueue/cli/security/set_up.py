@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from goqueue.broker.security.bootstrap_file import check_own_name
 from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
 from goqueue.broker.security.master_key import make_master_key
 from goqueue.broker.security.users import records_of
@@ -22,6 +21,7 @@ from goqueue.client.profiles import (
     toml_text,
     write_private,
 )
+from goqueue.model.security.errors import UserExists
 from goqueue.model.security.users import check_user_name
 from goqueue.server.tls.making import MadeCertificates, make_certificates
 
@@ -52,6 +52,11 @@ class SetUp:
         self.folder.chmod(0o700)
         try:
             password_file = self._write()
+        except UserExists as error:
+            self._take_back(was_there=was_there)
+            raise CommandFailed(
+                f"{self.data_dir}: {error.message}; choose another --admin"
+            ) from None
         except BaseException:
             self._take_back(was_there=was_there)
             raise
@@ -73,7 +78,6 @@ class SetUp:
 
     def _check(self) -> None:
         check_user_name(self.admin)
-        check_own_name(self.admin)
         if "/" in self.admin or self.admin.startswith("."):
             raise CommandFailed(f"--admin: {self.admin!r} is part of the name of a file here")
         check_profile_name(self.profile)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from goqueue.broker.security.bootstrap_file import check_own_name
 from goqueue.broker.security.first_users import add_user
 from goqueue.broker.security.users import records_of
 from goqueue.cli.failures import CommandFailed
@@ -30,7 +29,6 @@ def create_stopped(
 ) -> dict[str, Any]:
     """The user, as the broker would tell it."""
     check_user_name(name)
-    check_own_name(name)
     if tenant:
         check_tenant_name(tenant)
     options = {"data.dir": data_dir, "cluster": cluster}
