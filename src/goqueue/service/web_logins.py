@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from goqueue.broker.node import Node
-from goqueue.broker.security.keys import TOKEN_PREFIX
 from goqueue.model.caller import Door, Principal
 from goqueue.model.security.errors import AuthenticationFailed
-from goqueue.model.security.keys import KeyKind
+from goqueue.model.security.keys import TOKEN_PREFIX, KeyKind
 from goqueue.model.security.users import User
 from goqueue.model.security.web_logins import WebLogin
 from goqueue.service.authentication import Authentication
@@ -53,18 +52,19 @@ class WebLogins:
         shown = rest.strip()
         if len(shown) <= _CREDENTIALS_MAX_BYTES:
             if scheme.lower() == "basic":
-                return await self._by_basic(shown, door)
+                return await self.by_password(*await self._basic(shown, door), door)
             if scheme.lower() == "bearer" and shown.startswith(TOKEN_PREFIX):
                 return await self._by_key(shown, door)
         raise await self._refused(door, "other")
 
-    async def _by_basic(self, shown: str, door: Door) -> WebLogin:
+    async def _basic(self, shown: str, door: Door) -> tuple[str, str]:
+        """Name and password."""
         try:
             text = base64.b64decode(shown, validate=True).decode()
         except (binascii.Error, ValueError):
-            raise await self._refused(door, "basic") from None
+            raise await self._refused(door, "password") from None
         name, _, password = text.partition(":")
-        return await self.by_password(name, password, door)
+        return name, password
 
     async def by_password(self, name: str, password: str, door: Door) -> WebLogin:
         try:
@@ -97,6 +97,13 @@ class WebLogins:
         if user is None:
             raise await self._refused(Door.HTTP, "password")
         return BegunSession(user, *self._security.sessions.begin(user))
+
+    async def begin_session_by(self, header: bytes) -> BegunSession:
+        """By a header for Basic; what else there is needs no session."""
+        scheme, _, rest = header.decode("latin-1").partition(" ")
+        if scheme.lower() != "basic":
+            raise await self._refused(Door.HTTP, "other")
+        return await self.begin_session(*await self._basic(rest.strip(), Door.HTTP))
 
     async def by_session(self, word: str, door: Door) -> WebLogin:
         """One that has ended is no guess, and counts all the same: nobody can tell."""

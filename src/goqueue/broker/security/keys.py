@@ -18,7 +18,7 @@ from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.errors import InvalidRequest, PolicyViolation
 from goqueue.model.rights import ChangeableUser, RemovableKey, SeenKeyUsers
 from goqueue.model.security.errors import UnknownKey, UnknownUser
-from goqueue.model.security.keys import AccessKey, KeyKind
+from goqueue.model.security.keys import LABEL_MAX_LENGTH, TOKEN_PREFIX, AccessKey, KeyKind
 from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
@@ -28,8 +28,6 @@ from goqueue.state.security.image import SecurityImage
 KEYS_PER_USER_MAX: Final = 100
 # Each is read at every start and held by every broker.
 KEYS_MAX: Final = 100_000
-LABEL_MAX_LENGTH: Final = 200
-TOKEN_PREFIX: Final = "gqk_"
 _API_ID_BYTES: Final = 8
 _API_SECRET_BYTES: Final = 32
 # AWS's are twenty capital letters and digits; SDKs take any, other tools look.

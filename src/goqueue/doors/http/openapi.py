@@ -23,6 +23,7 @@ from goqueue.doors.http.publishing import (
     PublishedMessage,
     PublishedMessages,
 )
+from goqueue.doors.http.security.credentials import Credentials
 
 _SCHEMAS: Final = "#/components/schemas/{name}"
 _PUBLISH_PATH: Final = "/topics/{name}/messages"
@@ -104,6 +105,10 @@ def _document(app: Litestar) -> bytes:
                 for content in response.get("content", {}).values():
                     _allow_overlap(content["schema"])
     _describe_publish(document["paths"][_PUBLISH_PATH]["post"])
+    document["paths"]["/session"]["post"]["requestBody"] = {
+        "required": False,
+        "content": _either(Credentials),
+    }
     document["components"]["schemas"] = _components(app)
     return msgspec.json.encode(document)
 
@@ -138,7 +143,14 @@ def _either(*types: type) -> dict[str, Any]:
 
 
 def _components(app: Litestar) -> dict[str, Any]:
-    types: set[type] = {ErrorBody, NewMessage, NewMessages, PublishedMessage, PublishedMessages}
+    types: set[type] = {
+        Credentials,
+        ErrorBody,
+        NewMessage,
+        NewMessages,
+        PublishedMessage,
+        PublishedMessages,
+    }
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):
             signature = handler.parsed_fn_signature
