@@ -51,6 +51,11 @@ class HttpApi:
         self._timeout_s = timeout_s
         self._security = security
 
+    @property
+    def url(self) -> str:
+        """Of the broker that is asked first."""
+        return self._urls[0]
+
     def within(self, *path: str) -> "HttpApi":
         """The part of the API that is found under a path."""
         return HttpApi(

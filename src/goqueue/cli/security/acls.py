@@ -50,6 +50,8 @@ OperationOption = Annotated[
     list[Operation] | None,
     typer.Option("--operation", help="Can be repeated.", show_default="all"),
 ]
+# As many as the broker takes in one request.
+_AT_ONCE: Final = 100
 _COLUMNS: Final = {
     "permission": "Permission",
     "principal": "Principal",
@@ -154,7 +156,9 @@ def add(
         for who in principals
         for rule in made
     ]
-    http_api(bootstrap, http).post("rules", body={"rules": rules})
+    api = http_api(bootstrap, http)
+    for first in range(0, len(rules), _AT_ONCE):
+        api.post("rules", body={"rules": rules[first : first + _AT_ONCE]})
     if output is Output.TABLE:
         typer.echo(f"added {_count(rules)}:")
     print_rules(rules, output)

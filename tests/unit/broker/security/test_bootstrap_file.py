@@ -146,8 +146,9 @@ def test_it_is_read_while_there_is_no_user_and_by_one_broker_alone(
 
     assert sorted(asyncio.run(race())) == [False] * 4 + [True]
 
+    file.unlink()
+
     async def again() -> tuple[bool, int, int]:
-        file.unlink()
         store = await LocalStore.open(tmp_path / "metadata")
         try:
             # There is a user: the file is not looked for.
