@@ -24,10 +24,11 @@ from typing import Final
 
 import msgspec
 
+from goqueue.model.client_security import MECHANISMS, NO_SECURITY, ClientSecurity
 from goqueue.model.errors import GoQueueError
 
 PROFILE_VARIABLE: Final = "GOQUEUE_PROFILE"
-MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
+PASSWORD_VARIABLE: Final = "GOQUEUE_PASSWORD"
 # Where a profile may have its password from; one of them.
 PASSWORD_FIELDS: Final = ("password", "password_file", "password_command", "password_env")
 # A password manager may ask its user something first.
@@ -89,6 +90,31 @@ class Profile(
         if self.api_key_env:
             return _of_environment(self.api_key_env, "api-key-env")
         return self.api_key or None
+
+    def client_security(self) -> ClientSecurity:
+        """For every protocol: Kafka's takes user and password, HTTP the API key before them.
+
+        `ProfileProblem` for a user without a password, unless it is told by a variable.
+        """
+        password = self.find_password() or os.environ.get(PASSWORD_VARIABLE, "")
+        if self.username and not password:
+            raise ProfileProblem(
+                f"the profile has no password of {self.username!r}: give it one of "
+                f"{', '.join(map(_shown, PASSWORD_FIELDS))}, or set {PASSWORD_VARIABLE}"
+            )
+        return self.security_with(password)
+
+    def security_with(self, password: str) -> ClientSecurity:
+        return ClientSecurity(
+            tls=self.has_tls,
+            ca_file=_full_path(self.ca_file),
+            certificate_file=_full_path(self.certificate_file),
+            key_file=_full_path(self.key_file),
+            mechanism=(self.mechanism or MECHANISMS[0]) if self.username else "",
+            username=self.username,
+            password=password if self.username else "",
+            token=self.find_api_key() or "",
+        )
 
     def check(self, where: str) -> None:
         given = [name for name in PASSWORD_FIELDS if getattr(self, name)]
@@ -187,6 +213,16 @@ class ProfilesFile:
             raise ProfileProblem(f"{self.path}: {error.strerror}") from None
 
 
+def security_at(bootstrap_servers: str) -> ClientSecurity:
+    """By `GOQUEUE_PROFILE`, or by the profile in use if it is that of these brokers."""
+    file = ProfilesFile()
+    name = os.environ.get(PROFILE_VARIABLE)
+    found = file.chosen(name)
+    if found is None or (not name and found.bootstrap != bootstrap_servers):
+        return NO_SECURITY
+    return found.client_security()
+
+
 def profiles_path() -> Path:
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(home) / "goqueue" / "profiles.toml"
@@ -252,6 +288,10 @@ def _of_environment(name: str, field: str) -> str:
     if not found:
         raise ProfileProblem(f"{field}: the variable {name} is not set")
     return found
+
+
+def _full_path(text: str) -> str:
+    return str(Path(text).expanduser()) if text else ""
 
 
 def _shown(field: str) -> str:

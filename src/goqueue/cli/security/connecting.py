@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from goqueue.model.client_security import ClientSecurity
 
 PASSWORD_VARIABLE: Final = "GOQUEUE_PASSWORD"
-# Where nothing else is said: it shows the password to nobody.
-_MECHANISM: Final = "SCRAM-SHA-256"
 _PANEL: Final = "As whom, and to which broker"
 
 
@@ -79,19 +76,8 @@ class Connection:
 
     def security(self) -> "ClientSecurity":
         """For HTTP, where an API key goes before a password."""
-        from goqueue.model.client_security import ClientSecurity
-
         profile = self.profile()
-        return ClientSecurity(
-            tls=profile.has_tls,
-            ca_file=_path(profile.ca_file),
-            certificate_file=_path(profile.certificate_file),
-            key_file=_path(profile.key_file),
-            mechanism=(profile.mechanism or _MECHANISM) if profile.username else "",
-            username=profile.username,
-            password=_password(profile) if profile.username else "",
-            token=profile.find_api_key() or "",
-        )
+        return profile.security_with(_password(profile) if profile.username else "")
 
     def kafka_security(self) -> "ClientSecurity":
         """For Kafka's protocol, which knows no API keys."""
@@ -224,7 +210,3 @@ def _password(profile: "Profile") -> str:
             f"{PASSWORD_VARIABLE}, or a profile with one (`goqueue profile create`)"
         )
     return getpass.getpass(f"Password of {profile.username}: ")
-
-
-def _path(text: str) -> str:
-    return str(Path(text).expanduser()) if text else ""
