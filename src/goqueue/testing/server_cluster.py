@@ -23,6 +23,7 @@ from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseP
 from goqueue.client.connection import Connection
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.questions import metadata_request
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.testing.cluster_links import ClusterLinks, Place
 from goqueue.testing.etcd_process import EtcdProcess
 from goqueue.testing.lifetime import Lifetime
@@ -52,14 +53,17 @@ class GoQueueCluster(Lifetime):
         first_http_port: int | None = None,
         etcd_port: int | None = None,
         server_type: type[ServerProcess] = ServerProcess,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         """`options` are passed to each `goqueue serve`: `"--set", "num.partitions=6"`.
 
         `cordoned` brokers come behind the others: they lead and hold nothing, and serve all
         clients. Without `folder` the data are in a temporary one. Ports count up from those given.
+        `security` is how the brokers are asked for what they know.
         """
         self.node_ids = tuple(range(1, brokers + cordoned + 1))
         self.cordoned_ids = self.node_ids[brokers:]
+        self._security = security
         self._temporary = tempfile.TemporaryDirectory(prefix="goqueue-cluster-")
         self._folder = Path(self._temporary.name if folder is None else folder)
         self.etcd = EtcdProcess(self._folder / "etcd", port=etcd_port)
@@ -132,7 +136,9 @@ class GoQueueCluster(Lifetime):
     def _answers(self, topics: Sequence[str], seen_by: int | None) -> Iterator[MetadataResponse]:
         for node in self.running if seen_by is None else [seen_by]:
             with contextlib.suppress(BrokerUnreachable):
-                yield asyncio.run(_metadata(self._servers[node].own_address, topics))
+                yield asyncio.run(
+                    _metadata(self._servers[node].own_address, topics, self._security)
+                )
 
     # --- faults ---------------------------------------------------------------------------
 
@@ -253,7 +259,7 @@ class GoQueueCluster(Lifetime):
         wanted = set(nodes)
         for node in wanted:
             try:
-                seen = asyncio.run(_brokers(self._servers[node].own_address))
+                seen = asyncio.run(_brokers(self._servers[node].own_address, self._security))
             except BrokerUnreachable:
                 return False
             if seen != wanted:
@@ -269,23 +275,25 @@ class GoQueueCluster(Lifetime):
         self._temporary.cleanup()
 
 
-async def _metadata(address: str, topics: Sequence[str]) -> MetadataResponse:
-    async with _connected(address) as connection:
+async def _metadata(
+    address: str, topics: Sequence[str], security: ClientSecurity
+) -> MetadataResponse:
+    async with _connected(address, security) as connection:
         return await connection.call(metadata_request(topics), MetadataResponse)
 
 
-async def _brokers(address: str) -> set[int]:
+async def _brokers(address: str, security: ClientSecurity) -> set[int]:
     """Those that are there; Metadata names some that are gone, too."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=False)
-    async with _connected(address) as connection:
+    async with _connected(address, security) as connection:
         answer = await connection.call(request, DescribeClusterResponse)
     return {int(broker.broker_id) for broker in answer.brokers}
 
 
 @contextlib.asynccontextmanager
-async def _connected(address: str) -> AsyncIterator[Connection]:
+async def _connected(address: str, security: ClientSecurity) -> AsyncIterator[Connection]:
     host, port = address.split(":")
-    connection = await Connection.open(host, int(port))
+    connection = await Connection.open(host, int(port), security)
     try:
         yield connection
     finally:

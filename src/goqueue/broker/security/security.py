@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from goqueue.broker.security.between_brokers import security_between_brokers
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
 from goqueue.broker.security.stored_rules import StoredRules
@@ -11,6 +12,7 @@ from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import ClientSecurity
 from goqueue.state.security.image import SecurityImage
 
 
@@ -42,6 +44,10 @@ class Security:
         given = self._config.security_master_key_file
         path = Path(given) if given else self._config.data_dir / FILE_NAME
         return MasterKey.load(path, may_make=not given and not self._config.cluster)
+
+    @cached_property
+    def between_brokers(self) -> ClientSecurity:
+        return security_between_brokers(self._config, self.master_key if self.is_on else None)
 
     def changed(self) -> None:
         for listener in self.listeners:
