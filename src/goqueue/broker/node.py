@@ -63,6 +63,7 @@ from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put, Read
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import MetadataUnavailable
 from goqueue.model.measuring.histograms import HistogramFigures
@@ -115,7 +116,11 @@ class Node:
             react=self._react,
             reconcile_s=None if identity is None else RECONCILE_S,
         )
-        self.peers = Peers(self.node_id, lambda: self.image)
+
+        def between_brokers() -> ClientSecurity:
+            return self.security.between_brokers
+
+        self.peers = Peers(self.node_id, lambda: self.image, between_brokers)
         # None: a node of one.
         self.cluster: Cluster | None = None
         if identity is not None:
@@ -129,6 +134,7 @@ class Node:
                 self.peers,
                 cluster_id=directory.cluster_id,
                 commits=lambda topic: self.topics.commits_of(topic),
+                security=between_brokers,
             )
         self._is_closed = False
         self.traffic = DoorTraffic()
@@ -159,7 +165,9 @@ class Node:
         self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
-        self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
+        self.calls = Calls(
+            self.node_id, lambda: self.image, self.led, self._follower.applied, between_brokers
+        )
         self.news = News(self.calls)
         self.draining = Draining(changes, self._follower, self.led, self.news)
         self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)

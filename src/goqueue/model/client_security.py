@@ -1,5 +1,6 @@
 """How a client shows who it is, and how it knows the broker: one value for every protocol."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,3 +55,10 @@ class ClientSecurity:
 
 # As brokers are reached whose security is off.
 NO_SECURITY: Final = ClientSecurity()
+
+# Asked at each connection: it may need a file that is not there when its user is made.
+SecurityOf = Callable[[], ClientSecurity]
+
+
+def no_security() -> ClientSecurity:
+    return NO_SECURITY

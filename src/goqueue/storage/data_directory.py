@@ -58,9 +58,17 @@ STRAYS_FOLDER: Final = "strays"
 RESTORING_FILE: Final = "restore-unfinished.json"
 # Says that the data directories of several workers are in it (`server/workers/folder.py`).
 WORKERS_FILE: Final = "workers.json"
-# What an interrupted first start, or making the folder a mount point, can leave.
+# Secrets are made from it (`broker/security/master_key.py`).
+MASTER_KEY_FILE: Final = "master.key"
+# What an interrupted first start, making the folder a mount point, or giving it a key can leave.
 HARMLESS: Final = frozenset(
-    {LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, WORKERS_FILE + TEMPORARY_SUFFIX, "lost+found"}
+    {
+        LOCK_FILE,
+        FORMAT_FILE + TEMPORARY_SUFFIX,
+        WORKERS_FILE + TEMPORARY_SUFFIX,
+        MASTER_KEY_FILE,
+        "lost+found",
+    }
 )
 
 

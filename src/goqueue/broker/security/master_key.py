@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.model.security.errors import MasterKeyUnusable
+from goqueue.storage.data_directory import MASTER_KEY_FILE
 
 ENVIRONMENT: Final = "GOQUEUE_MASTER_KEY"
-FILE_NAME: Final = "master.key"
+FILE_NAME: Final = MASTER_KEY_FILE
 KEY_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o600
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

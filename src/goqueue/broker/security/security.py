@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from goqueue.broker.security.between_brokers import security_between_brokers
 from goqueue.broker.security.failed_logins import FailedLogins
 from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
@@ -16,6 +17,7 @@ from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import ClientSecurity
 from goqueue.state.security.image import SecurityImage
 
 
@@ -58,6 +60,10 @@ class Security:
             from goqueue.broker.security.first_users import begin_with  # once in a broker's life
 
             await begin_with(store, Path(self._config.security_bootstrap_file), self.clock_ms())
+
+    @cached_property
+    def between_brokers(self) -> ClientSecurity:
+        return security_between_brokers(self._config, self.master_key if self.is_on else None)
 
     def changed(self) -> None:
         for listener in self.listeners:

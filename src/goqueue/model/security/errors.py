@@ -1,6 +1,6 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import BrokerUnreachable, GoQueueError, InvalidRequest
 
 
 class AuthenticationFailed(GoQueueError):
@@ -33,3 +33,11 @@ class MasterKeyUnusable(GoQueueError):
 
 class UnknownKey(GoQueueError):
     code = "unknown_key"
+
+
+def not_let_in(address: tuple[str, int], error: AuthenticationFailed) -> BrokerUnreachable:
+    """Of a broker that another one refuses: their master keys differ."""
+    return BrokerUnreachable(
+        f"the broker at {address[0]}:{address[1]} does not let this one in; all brokers of "
+        f"a cluster need the same master key: {error.message}"
+    )

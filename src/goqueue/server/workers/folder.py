@@ -2,7 +2,6 @@
 
 broker.lock    locked by the supervisor and all of its workers, until the last of them has ended
 workers.json   how many workers there are
-master.key     what secrets are made from, the same for all of them
 store/         the metadata store's
 worker-0/ …    a data directory each
 """
@@ -16,7 +15,6 @@ from typing import Final, Self
 
 import msgspec
 
-from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
 from goqueue.metadata.store import NO_LEASE, Delete, MetadataStore
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import NodeId
@@ -146,7 +144,7 @@ class WorkersFolder:
         """Once begun it is done to the end, if need be by the next start."""
         first = worker_folder(self.path, 0)
         self._disk.mkdir(first)
-        ours = HARMLESS | {WORKERS_FILE, STORE_FOLDER, MASTER_KEY_FILE, first.name}
+        ours = HARMLESS | {WORKERS_FILE, STORE_FOLDER, first.name}
         for name in sorted(set(self._disk.listdir(self.path)) - ours):
             self._disk.rename(self.path / name, first / name)
         self._disk.fsync_dir(first)

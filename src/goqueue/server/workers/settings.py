@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
 from goqueue.model.broker_config import (
     BROKER_SETTINGS,
     TOPIC_DEFAULT_PREFIX,
@@ -13,6 +12,7 @@ from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import field_name
 from goqueue.model.topic_config import TOPIC_SETTINGS
+from goqueue.storage.data_directory import MASTER_KEY_FILE
 
 _SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
 # The supervisor knows at once when a worker ends. Nobody could lead in place of one that only
@@ -33,6 +33,11 @@ def check_settings(config: BrokerConfig) -> None:
         )
 
 
+def master_key_file(config: BrokerConfig) -> Path:
+    given = config.security_master_key_file
+    return Path(given) if given else config.data_dir.absolute() / MASTER_KEY_FILE
+
+
 def worker_settings(
     config: BrokerConfig, worker: int, data_dir: Path, *, kafka_port: int, http_port: int
 ) -> dict[str, str]:
@@ -47,13 +52,13 @@ def worker_settings(
     texts["data.dir"] = str(data_dir)
     texts["kafka.port"] = str(kafka_port)
     texts["http.port"] = str(http_port)
+    if config.security_enabled:
+        # One for all of them: they log in to each other by it.
+        texts["security.master.key.file"] = str(master_key_file(config))
     if config.advertised_kafka_port:
         texts["advertised.kafka.port"] = str(config.advertised_kafka_port + worker)
     if config.broker_session_timeout_ms == BROKER_SETTINGS[_SESSION_TIMEOUT].default:
         texts[_SESSION_TIMEOUT] = _PATIENCE_MS
-    if not config.security_master_key_file:
-        # In the folder of all of them, where the supervisor makes it.
-        texts["security.master.key.file"] = str(data_dir.parent / MASTER_KEY_FILE)
     if config.cordoned_log_dirs:
         # The folder that it names is that of all workers.
         texts[CORDONED_LOG_DIRS] = "*"

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from goqueue.broker.security.master_key import FILE_NAME as MASTER_KEY_FILE
 from goqueue.broker.security.master_key import MasterKey
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import NO_LEASE, MetadataStore
@@ -28,7 +27,7 @@ from goqueue.server.workers.child import Child
 from goqueue.server.workers.folder import WorkersFolder, worker_folder
 from goqueue.server.workers.ports import KeptPorts
 from goqueue.server.workers.restarts import Restarts
-from goqueue.server.workers.settings import check_settings, worker_settings
+from goqueue.server.workers.settings import check_settings, master_key_file, worker_settings
 from goqueue.state import metadata_keys as keys
 
 log = logging.getLogger(__name__)
@@ -71,9 +70,9 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
         ports = KeptPorts.take(config)
         try:
             await asyncio.to_thread(folder.check, config.workers)
-            if config.security_enabled and not config.security_master_key_file:
-                # Each worker would make one of its own.
-                MasterKey.load(config.data_dir / MASTER_KEY_FILE, may_make=True)
+            if config.security_enabled:
+                may_make = not config.security_master_key_file
+                MasterKey.load(master_key_file(config), may_make=may_make)
             store = await LocalStore.open(folder.store_path)
             try:
                 await folder.fit(store, config.workers)
