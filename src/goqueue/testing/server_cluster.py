@@ -61,7 +61,7 @@ class GoQueueCluster(Lifetime):
 
         `cordoned` brokers come behind the others: they lead and hold nothing, and serve all
         clients. Without `folder` the data are in a temporary one. Ports count up from those given.
-        With `security=True` brokers and clients speak TLS and log in: `server(1).client_config()`; a
+        With `security=True` all speak TLS and log in, see `server(1).client_config()`; a
         `ClientSecurity` is how the brokers are asked for what they know.
         """
         self.node_ids = tuple(range(1, brokers + cordoned + 1))

@@ -8,10 +8,13 @@ from goqueue.broker.security.between_brokers import security_between_brokers
 from goqueue.broker.security.failed_logins import FailedLogins
 from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
+from goqueue.broker.security.oauth.bearer_tokens import open_bearer_tokens
 from goqueue.broker.security.passwords import Passwords
 from goqueue.broker.security.rules import RuleBook
+from goqueue.broker.security.scram_records import ScramRecords
 from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
@@ -40,6 +43,9 @@ class Security:
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
         self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
         self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
+        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
+        # None: there is no identity provider.
+        self.bearer_tokens = open_bearer_tokens(config)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
 
@@ -64,6 +70,10 @@ class Security:
     @cached_property
     def between_brokers(self) -> ClientSecurity:
         return security_between_brokers(self._config, self.master_key if self.is_on else None)
+
+    @cached_property
+    def scram_records(self) -> ScramRecords:
+        return ScramRecords(self.master_key, lambda: self.image, self.clock_ms)
 
     def changed(self) -> None:
         for listener in self.listeners:
