@@ -62,6 +62,13 @@ def _in_transaction(path: str, **more: Any) -> Makes:
     return _made(lambda w: WebRequest(path, {**w.producer, **more}))
 
 
+_RULE: Final = {
+    "resource": "topic",
+    "name": TOPIC,
+    "principal": "User:canary-user",
+    "operation": "read",
+}
+
 HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("POST", "/topics"): _plain("/topics", {"name": "canary-new"}),
     ("GET", "/topics"): _plain("/topics"),
@@ -222,6 +229,24 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/cluster/plans/rebalance"): _plain("/cluster/plans/rebalance"),
     ("PATCH", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0", {"isCordoned": True}),
     ("DELETE", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0"),
+    ("GET", "/users"): _plain("/users"),
+    ("POST", "/users"): _plain("/users", {"name": "canary-user", "password": "from nobody"}),
+    ("GET", "/users/{name:str}"): _plain("/users/canary-user"),
+    ("PATCH", "/users/{name:str}"): (
+        *_plain("/users/canary-user", {"password": "from nobody"}),
+        *_plain("/users/canary-user", {"admin": True}),
+    ),
+    ("DELETE", "/users/{name:str}"): _plain("/users/canary-user"),
+    ("GET", "/keys"): (*_plain("/keys"), *_plain("/keys?user=canary-user")),
+    ("POST", "/users/{name:str}/keys"): _plain("/users/canary-user/keys", {"kind": "api"}),
+    ("DELETE", "/keys/{key_id:str}"): _plain("/keys/canary-key"),
+    ("GET", "/rules"): _plain("/rules"),
+    ("POST", "/rules"): _plain("/rules", {"rules": [_RULE]}),
+    ("DELETE", "/rules"): _plain("/rules?resource=topic"),
+    ("GET", "/whoami"): _plain("/whoami"),
+    ("POST", "/session"): _plain("/session", {"name": "canary-user", "password": "from nobody"}),
+    ("GET", "/session"): _plain("/session"),
+    ("DELETE", "/session"): _plain("/session"),
     ("GET", "/healthz"): _plain("/healthz"),
     ("GET", "/readyz"): _plain("/readyz"),
     ("GET", "/"): _plain("/"),

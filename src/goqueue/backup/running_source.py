@@ -32,6 +32,7 @@ from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, READ_UNCOMMITTED, LogRange
 from goqueue.client.log_reader import read_stored
 from goqueue.model.backups import CutPartition
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.companions import DELAYED, QUEUE_STATE, kind_and_owner
 from goqueue.model.errors import UnknownNode
 from goqueue.model.topics import OFFSETS_TOPIC
@@ -53,9 +54,9 @@ _PATIENCE_SECONDS: Final = 60.0
 class _Broker:
     """One broker that holds still for this backup. `node` tells it from others at its address."""
 
-    def __init__(self, url: str, node: int | None = None) -> None:
+    def __init__(self, url: str, security: ClientSecurity, node: int | None = None) -> None:
         self.url = url
-        self._api = HttpApi(url)
+        self._api = HttpApi(url, security=security)
         self._node = node
         self._id: str | None = None
 
@@ -93,26 +94,37 @@ class _Broker:
         return self._id
 
 
-def _at_one_address(urls: list[str]) -> list[_Broker]:
+def _at_one_address(urls: list[str], security: ClientSecurity) -> list[_Broker]:
     """Workers of one machine, each by its number; none where every broker has its own address."""
     if len(urls) != 1:
         return []
     try:
-        told = HttpApi(urls[0]).get("cluster", "metadata", limit=1)["brokers"]
+        told = HttpApi(urls[0], security=security).get("cluster", "metadata", limit=1)["brokers"]
         nodes = [int(broker["nodeId"]) for broker in told]
         is_one = len({broker["httpUrl"] for broker in told}) == 1
     except (HttpUnreachable, HttpRefused, KeyError, TypeError, ValueError):
         # What is wrong is told when the backup begins.
         return []
-    return [_Broker(urls[0], node) for node in nodes] if is_one and len(nodes) > 1 else []
+    if not is_one or len(nodes) < 2:
+        return []
+    return [_Broker(urls[0], security, node) for node in nodes]
 
 
 class RunningSource:
-    def __init__(self, bootstrap: str, http_urls: str) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        http_urls: str,
+        security: ClientSecurity = NO_SECURITY,
+        *,
+        kafka_security: ClientSecurity = NO_SECURITY,
+    ) -> None:
         """`http_urls` are those of all brokers, with commas between."""
         self._bootstrap = bootstrap
+        self._kafka_security = kafka_security
         urls = [each.strip() for each in http_urls.split(",") if each.strip()]
-        self._brokers = _at_one_address(urls) or [_Broker(url) for url in urls]
+        at_one = _at_one_address(urls, security)
+        self._brokers = at_one or [_Broker(url, security) for url in urls]
         self._failure: BackupFailed | None = None
         self._over = threading.Event()
         self._renewing: threading.Thread | None = None
@@ -127,7 +139,7 @@ class RunningSource:
         return cut
 
     def reader(self) -> "RunningLogReader":
-        return RunningLogReader(self._bootstrap)
+        return RunningLogReader(self._bootstrap, self._kafka_security)
 
     def check(self) -> None:
         if self._failure is not None:
@@ -305,8 +317,10 @@ def _as_cut(answer: dict[str, Any], partitions: list[CutPartition]) -> Cut:
 
 
 class RunningLogReader:
-    def __init__(self, bootstrap: str) -> None:
-        self._cluster = LogCluster(bootstrap, patience_seconds=_PATIENCE_SECONDS, was_reached=True)
+    def __init__(self, bootstrap: str, security: ClientSecurity = NO_SECURITY) -> None:
+        self._cluster = LogCluster(
+            bootstrap, patience_seconds=_PATIENCE_SECONDS, was_reached=True, security=security
+        )
 
     def start_of(self, cut: CutPartition) -> int:
         place = (cut.topic, cut.partition)

@@ -16,12 +16,13 @@ from goqueue.broker.membership.pauses import Pauses
 from goqueue.broker.membership.seclusion import Seclusion
 from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.broker.peers.connections import Peers
+from goqueue.broker.peers.connections import Peers, tls_between_brokers
 from goqueue.broker.peers.quorum import QuorumPeers
 from goqueue.broker.replication.replication import Replication
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import SecurityOf, no_security
 from goqueue.model.errors import GoQueueError, MetadataUnavailable
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.topics import TopicView
@@ -62,8 +63,10 @@ class Cluster:
         *,
         cluster_id: str,
         commits: Callable[[TopicView], CommitSettings],
+        security: SecurityOf = no_security,
     ) -> None:
         self._config = config
+        self._security = security
         self._store = store
         self._node_id = NodeId(config.node_id)
         self._follower = follower
@@ -93,7 +96,11 @@ class Cluster:
         # Called when others go on without this broker: clients should do so, too.
         self.stepped_down: Callable[[], None] | None = None
         self.witnesses = Witnesses(
-            store, self.membership, node_id=self._node_id, image=lambda: follower.image
+            store,
+            self.membership,
+            node_id=self._node_id,
+            image=lambda: follower.image,
+            tls=lambda: tls_between_brokers(security()),
         )
         self.departed = Departed(lambda: follower.image)
         self.controller = Controller(
@@ -147,6 +154,7 @@ class Cluster:
             image=lambda: self._follower.image,
             me=lambda: self.membership.me,
             clock_ms=clock_ms,
+            security=self._security,
         )
 
     async def join(self, value: keys.BrokerValue) -> None:

@@ -46,6 +46,7 @@ from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.security.security import Security
 from goqueue.broker.settings_at_work import follow_settings
 from goqueue.broker.stored_revision import check_metadata, refuse_folder_of_a_cluster, revision_of
 from goqueue.broker.stories.gathering import Stories
@@ -62,6 +63,7 @@ from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put, Read
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import MetadataUnavailable
 from goqueue.model.measuring.histograms import HistogramFigures
@@ -114,7 +116,11 @@ class Node:
             react=self._react,
             reconcile_s=None if identity is None else RECONCILE_S,
         )
-        self.peers = Peers(self.node_id, lambda: self.image)
+
+        def between_brokers() -> ClientSecurity:
+            return self.security.between_brokers
+
+        self.peers = Peers(self.node_id, lambda: self.image, between_brokers)
         # None: a node of one.
         self.cluster: Cluster | None = None
         if identity is not None:
@@ -128,11 +134,13 @@ class Node:
                 self.peers,
                 cluster_id=directory.cluster_id,
                 commits=lambda topic: self.topics.commits_of(topic),
+                security=between_brokers,
             )
         self._is_closed = False
         self.traffic = DoorTraffic()
         self.changes = changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
+        self.security = Security(config, changes, self._follower, clock_ms)
         self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
         self.tracing = Tracing(
             config,
@@ -157,7 +165,9 @@ class Node:
         self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
-        self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
+        self.calls = Calls(
+            self.node_id, lambda: self.image, self.led, self._follower.applied, between_brokers
+        )
         self.news = News(self.calls)
         self.draining = Draining(changes, self._follower, self.led, self.news)
         self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
@@ -295,8 +305,10 @@ class Node:
         return node
 
     async def _start(self) -> None:
+        await self.security.begin(self._store)
         await self._follower.load()
         self.broker_configs.changed()
+        self.security.changed()
         if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
@@ -329,6 +341,7 @@ class Node:
             self.hosted.removal.run_forever(),
             self.groups.match_topics_forever(),
             self.compactor.run_forever(),
+            self.security.tokens.expire_forever(),
         ]
         if self.cluster is not None:
             upkeep.append(self.hosted.note_watermarks_forever())
@@ -346,6 +359,7 @@ class Node:
             kafka_port=kafka_port,
             http_port=http_port,
             rack=self.config.broker_rack or None,
+            has_tls=bool(self.config.tls_certificate_file),
         )
         if self.cluster is not None:
             await self.cluster.join(reached)
@@ -482,6 +496,8 @@ class Node:
             self.broker_configs.changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
+        if changes.security_changed:
+            self.security.changed()
         self.calls.image_changed(changes)
         if self.cluster is not None:
             self.cluster.image_changed(changes)

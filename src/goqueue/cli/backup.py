@@ -292,9 +292,12 @@ def _source(data_dir: Path | None, bootstrap: str, http: str | None) -> "Source"
 
         return StoppedSource(data_dir)
     from goqueue.backup.running_source import RunningSource
-    from goqueue.client.http_address import find_http_urls
+    from goqueue.cli.http_access import http_urls
+    from goqueue.cli.security.connecting import http_security, kafka_security
 
-    return RunningSource(bootstrap, http or find_http_urls(bootstrap))
+    return RunningSource(
+        bootstrap, http_urls(bootstrap, http), http_security(), kafka_security=kafka_security()
+    )
 
 
 def _rate(text: str | None) -> "Rate":

@@ -15,16 +15,23 @@ FAILED: Final = 1
 _NEXT_STEP: Final = {
     "broker_unreachable": "start one with `goqueue serve`, or name another with --bootstrap",
     "backup_damaged": "use an earlier one (`goqueue backup list`), and make a new one soon",
+    "authentication_failed": "see --username and --password-file, or `goqueue profile show`",
     "http_unreachable": "can it be reached from here? Name another address with --http",
 }
 # The same for what a broker refuses over HTTP: its own code, or the schema registry's.
 _NEXT_STEP_OF_REFUSAL: Final = {
     "unknown_topic": "see `goqueue topics list`",
+    "unknown_user": "see `goqueue users list`",
+    "unknown_tenant": "see `goqueue tenants list`",
+    "authentication_failed": "see --username and --password-file, or `goqueue profile show`",
     "unknown_delayed_message": "see `goqueue delayed list`: it may have been delivered",
     "40401": "see `goqueue schemas list`",
     "40402": "see `goqueue schemas list --all`",
     "40403": "see `goqueue schemas list --all`",
 }
+# Of every kind of thing: `topic_access_denied` and the like.
+_DENIED: Final = "access_denied"
+_WHEN_DENIED: Final = "see `goqueue whoami`; an administrator allows more with `goqueue acls add`"
 
 
 class CommandFailed(GoQueueError):
@@ -38,7 +45,21 @@ class CommandFailed(GoQueueError):
 
 
 class CommandGroup(TyperGroup):
-    """The root of the command; nothing but what is listed here ends in a traceback."""
+    """The root of the command; nothing but what is listed here ends in a traceback. Commands that
+    talk to a broker get the options of whom they ask as."""
+
+    def __init__(self, **given: Any) -> None:
+        from goqueue.cli.security.connecting import add_connection_options, profile_option
+
+        super().__init__(**given)
+        self.params.append(profile_option())
+        add_connection_options(self)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from goqueue.cli.security.connecting import begin_connection
+
+        begin_connection()
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -60,6 +81,8 @@ def fail(error: GoQueueError) -> None:
 
     refusal = error.reason if isinstance(error, HttpRefused) else ""
     next_step = _NEXT_STEP.get(error.code) or _NEXT_STEP_OF_REFUSAL.get(refusal)
+    if refusal.endswith(_DENIED):
+        next_step = _WHEN_DENIED
     line = f"{error.message.rstrip('.')}; {next_step}" if next_step else error.message
     typer.echo(f"goqueue: {line}", err=True)
     raise typer.Exit(error.exit_code if isinstance(error, CommandFailed) else FAILED) from error

@@ -34,6 +34,7 @@ def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
     try:
         yield
     except KafkaConnectionError as error:
+        _look_closer(bootstrap)
         raise BrokerUnreachable(f"no broker answers at {bootstrap}") from error
     except (TimeoutError, KafkaTimeoutError) as error:
         raise BrokerUnreachable(f"the broker at {bootstrap} did not answer in time") from error
@@ -49,6 +50,14 @@ def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
         ) from error
     except KafkaError as error:
         raise CommandFailed(_plain(error)) from error
+
+
+def _look_closer(bootstrap: str) -> None:
+    """aiokafka says of a log-in that failed, too, that nobody is there: our own client says why."""
+    from goqueue.cli.security.connecting import kafka_security
+    from goqueue.client.blocking_connection import connect_any
+
+    connect_any(bootstrap, kafka_security()).close()
 
 
 def _plain(error: KafkaError) -> str:

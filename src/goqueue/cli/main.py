@@ -19,6 +19,13 @@ from goqueue.cli.pipelines import pipeline
 from goqueue.cli.produce import produce
 from goqueue.cli.queues import queue
 from goqueue.cli.schemas import schemas
+from goqueue.cli.security.acls import acls
+from goqueue.cli.security.keys import keys
+from goqueue.cli.security.profiles import profile
+from goqueue.cli.security.secure import secure
+from goqueue.cli.security.tenants import tenants
+from goqueue.cli.security.users import users
+from goqueue.cli.security.whoami import whoami
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
@@ -63,6 +70,7 @@ def root(
 _BROKER: Final = "Run a broker"
 _MESSAGES: Final = "Send, read and follow messages"
 _CLUSTER: Final = "Look at what a broker has, and change it"
+_SECURITY: Final = "Say who may do what"
 _SPARK: Final = "Spark"
 
 app.command(
@@ -107,4 +115,13 @@ app.add_typer(groups, name="groups", rich_help_panel=_CLUSTER)
 app.add_typer(offsets, name="offsets", rich_help_panel=_CLUSTER)
 app.add_typer(transactions, name="transactions", rich_help_panel=_CLUSTER)
 app.add_typer(schemas, name="schemas", rich_help_panel=_CLUSTER)
+app.add_typer(secure, name="secure", rich_help_panel=_SECURITY)
+app.add_typer(profile, name="profile", rich_help_panel=_SECURITY)
+app.add_typer(users, name="users", rich_help_panel=_SECURITY)
+app.add_typer(acls, name="acls", rich_help_panel=_SECURITY)
+app.add_typer(keys, name="keys", rich_help_panel=_SECURITY)
+app.add_typer(tenants, name="tenants", rich_help_panel=_SECURITY)
+app.command(rich_help_panel=_SECURITY, epilog=examples("goqueue whoami --profile production"))(
+    whoami
+)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=_SPARK)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from goqueue.cli.security.connecting import bootstrap_of_profile
 from goqueue.model.units import in_plain_units
 
 
@@ -22,6 +23,7 @@ BootstrapOption = Annotated[
         "-b",
         envvar="GOQUEUE_BOOTSTRAP",
         metavar="HOST:PORT",
+        callback=bootstrap_of_profile,
         help="Kafka address of a broker; several with commas between.",
     ),
 ]

@@ -18,6 +18,8 @@ SETTING_OF_OPTION: Final = {
     "--cluster": "cluster",
     "--workers": "workers",
 }
+# Options without a value, and what they set.
+FLAGS: Final = {"--insecure": "insecure"}
 NUMBERS: Final = ("--kafka-port", "--http-port", "--node-id", "--workers")
 CONFIG: Final = "--config"
 SET: Final = "--set"
@@ -40,6 +42,9 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
     paths: dict[str, Path] = {}
     rest = iter(arguments[1:])
     for argument in rest:
+        if argument in FLAGS:
+            named[FLAGS[argument]] = "true"
+            continue
         option, equals, value = argument.partition("=")
         if not equals:
             value = next(rest, "")

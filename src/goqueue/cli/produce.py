@@ -281,8 +281,11 @@ async def _send_with_aiokafka(
     from aiokafka.errors import UnknownTopicOrPartitionError
 
     from goqueue.cli.batch_sender import BatchSender
+    from goqueue.cli.kafka_access import aiokafka_options
 
-    producer = AIOKafkaProducer(max_batch_size=_BATCH_BYTES, **producer_options)
+    producer = AIOKafkaProducer(
+        max_batch_size=_BATCH_BYTES, **producer_options, **aiokafka_options()
+    )
     try:
         await producer.start()
         try:

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from goqueue.cli.failures import CommandFailed
+from goqueue.cli.kafka_access import aiokafka_options
+from goqueue.cli.security.connecting import kafka_security
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.topic_facts import PartitionFacts
 from goqueue.model.layouts import Split, withheld
@@ -49,6 +51,7 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
         return
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
+        **aiokafka_options(),
         auto_offset_reset="earliest",
         fetch_max_wait_ms=_WAIT_MS,
         max_partition_fetch_bytes=_FETCH_BYTES,
@@ -76,7 +79,7 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
 async def _plan(
     bootstrap: str, wanted: ReadRange
 ) -> tuple[dict[TopicPartition, _Span], tuple[Split, ...]]:
-    async with KafkaAdmin(bootstrap) as admin:
+    async with KafkaAdmin(bootstrap, kafka_security()) as admin:
         (topic,) = await admin.describe_topics([wanted.topic], with_sizes=False)
         by_time = (
             await admin.offsets_at(wanted.topic, wanted.from_ms)

@@ -42,6 +42,14 @@ def serve(
             show_default="1",
         ),
     ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Listen beyond this machine although nobody needs to log in; see "
+            "`goqueue secure init`.",
+        ),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -76,6 +84,7 @@ def serve(
         "node.id": node_id,
         "cluster": cluster,
         "workers": workers,
+        "insecure": "true" if insecure else None,
     }
     options.update({name: str(value) for name, value in named.items() if value is not None})
 

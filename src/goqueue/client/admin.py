@@ -55,6 +55,7 @@ from goqueue.client.questions import (
     words,
 )
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.layouts import LAYOUT_SETTING, Split, splits_in
 
 # How long the broker may work on one change; our own time-out is longer.
@@ -71,8 +72,9 @@ _ByPartition = dict[PartitionKey, int]
 
 
 class KafkaAdmin:
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, security: ClientSecurity = NO_SECURITY) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
+        self._security = security
         self._entrance: Connection | None = None
         self._by_node: dict[int, Connection] = {}
         # Brokers that could not be reached: what only they know is missing in lists.
@@ -82,7 +84,7 @@ class KafkaAdmin:
         failure: BrokerUnreachable | None = None
         for host, port in self._bootstrap:
             try:
-                self._entrance = await Connection.open(host, port)
+                self._entrance = await Connection.open(host, port, self._security)
                 return self
             except BrokerUnreachable as error:
                 failure = failure or error
@@ -114,7 +116,7 @@ class KafkaAdmin:
     async def _reach(self, node: int, address: Address) -> None:
         if node not in self._by_node:
             try:
-                self._by_node[node] = await Connection.open(*address)
+                self._by_node[node] = await Connection.open(*address, self._security)
             except BrokerUnreachable as error:
                 self.silent[node] = error
 
@@ -125,7 +127,7 @@ class KafkaAdmin:
         if node not in nodes:
             raise RequestRefused("the cluster has no controller now; try again", -1)
         if node not in self._by_node:
-            self._by_node[node] = await Connection.open(*nodes[node])
+            self._by_node[node] = await Connection.open(*nodes[node], self._security)
         return self._by_node[node]
 
     async def coordinator(self, key: str, *, transactional: bool = False) -> Connection:
@@ -135,7 +137,7 @@ class KafkaAdmin:
         found = coordinator_in(response, key)
         node = int(found.node_id)
         if node not in self._by_node:
-            self._by_node[node] = await Connection.open(found.host, int(found.port))
+            self._by_node[node] = await Connection.open(found.host, int(found.port), self._security)
         return self._by_node[node]
 
     async def topic_names(self) -> list[str]:

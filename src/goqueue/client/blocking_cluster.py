@@ -9,6 +9,7 @@ from goqueue.client.addresses import parse_addresses
 from goqueue.client.blocking_connection import BlockingConnection, first_reachable
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.questions import Address, broker_addresses, metadata_request
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 
 class LeaderMoved(BrokerUnreachable):
@@ -16,8 +17,9 @@ class LeaderMoved(BrokerUnreachable):
 
 
 class BlockingCluster:
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, security: ClientSecurity = NO_SECURITY) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
+        self.security = security
         self._addresses: dict[int, Address] = {}
         self._connections: dict[Address, BlockingConnection] = {}
 
@@ -44,7 +46,7 @@ class BlockingCluster:
     def at(self, address: Address) -> BlockingConnection:
         """A connection to whoever listens there; do not keep it."""
         if address not in self._connections:
-            self._connections[address] = BlockingConnection(*address)
+            self._connections[address] = BlockingConnection(*address, self.security)
         return self._connections[address]
 
     def node(self, number: int, what: str) -> BlockingConnection:

@@ -20,6 +20,9 @@ from goqueue.client.framing import (
     request_frame,
     response_length,
 )
+from goqueue.client.sasl import first_question, log_in, next_question
+from goqueue.client.tls import tls_context
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 # Large reads: a fetch of some megabytes should not take hundreds of calls into the kernel.
 _RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
@@ -28,18 +31,38 @@ _RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 class BlockingConnection:
     """One request at a time; a failed call leaves it closed."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, security: ClientSecurity = NO_SECURITY) -> None:
+        """Logged in, where `security` says how."""
         self.address = f"{host}:{port}"
         self.correlation_id = 0
         # Kept from one answer to the next: new memory for each fetch would cost more than its copy.
         self._buffer = bytearray()
+        context = tls_context(security)
         try:
             self._socket = socket.create_connection((host, port), CONNECT_TIMEOUT_SECONDS)
         except OSError as error:
             raise not_connected(self.address, error) from error
+        if context is not None:
+            try:
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            except OSError as error:
+                self._socket.close()
+                raise not_connected(self.address, error) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.settimeout(RESPONSE_TIMEOUT_SECONDS)
+        if security.sasl_mechanism is not None:
+            try:
+                self._log_in(security)
+            except BaseException:
+                self.close()
+                raise
+
+    def _log_in(self, security: ClientSecurity) -> None:
+        login = log_in(security)
+        question = first_question(login)
+        while question is not None:
+            question = next_question(login, self.call(*question))
 
     def call(self, request: RequestPayload, response_type: type[Response]) -> Response:
         self.send(request)
@@ -97,10 +120,12 @@ class BlockingConnection:
         raise not_answered(self.address, error) from error
 
 
-def connect_any(bootstrap_servers: str) -> BlockingConnection:
+def connect_any(
+    bootstrap_servers: str, security: ClientSecurity = NO_SECURITY
+) -> BlockingConnection:
     """A connection to the first of the addresses that answers; the first one's error if none."""
     return first_reachable(
-        parse_addresses(bootstrap_servers), lambda address: BlockingConnection(*address)
+        parse_addresses(bootstrap_servers), lambda address: BlockingConnection(*address, security)
     )
 
 

@@ -14,6 +14,9 @@ from goqueue.client.framing import (
     request_frame,
     response_length,
 )
+from goqueue.client.sasl import first_question, log_in, next_question
+from goqueue.client.tls import tls_context
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 
 class Connection:
@@ -26,14 +29,31 @@ class Connection:
         self._correlation_id = 0
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "Connection":
+    async def open(
+        cls, host: str, port: int, security: ClientSecurity = NO_SECURITY
+    ) -> "Connection":
+        """Logged in, where `security` says how."""
         address = f"{host}:{port}"
+        context = tls_context(security)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                reader, writer = await asyncio.open_connection(host, port)
+                reader, writer = await asyncio.open_connection(host, port, ssl=context)
         except OSError as error:
             raise not_connected(address, error) from error
-        return cls(reader, writer, address)
+        connection = cls(reader, writer, address)
+        if security.sasl_mechanism is not None:
+            try:
+                await connection._log_in(security)
+            except BaseException:
+                connection.drop()
+                raise
+        return connection
+
+    async def _log_in(self, security: ClientSecurity) -> None:
+        login = log_in(security)
+        question = first_question(login)
+        while question is not None:
+            question = next_question(login, await self.call(*question))
 
     async def call(self, request: RequestPayload, response_type: type[Response]) -> Response:
         self._correlation_id += 1

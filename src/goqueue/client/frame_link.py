@@ -7,9 +7,15 @@ from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.framing import (
     CONNECT_TIMEOUT_SECONDS,
     FRAME_LENGTH,
+    RESPONSE_TIMEOUT_SECONDS,
+    not_answered,
     not_connected,
+    parse_response,
+    request_frame,
     response_length,
 )
+from goqueue.client.tls import tls_context
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 # Most answers fit in; a larger one gets a buffer of its size.
 BUFFER_BYTES: Final = 256 * 1024
@@ -29,15 +35,45 @@ class FrameLink(asyncio.BufferedProtocol):
         self._lost: Exception | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "FrameLink":
+    async def open(
+        cls, host: str, port: int, security: ClientSecurity = NO_SECURITY
+    ) -> "FrameLink":
+        """Logged in, where `security` says how."""
         address = f"{host}:{port}"
+        context = tls_context(security)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                _, link = await loop.create_connection(lambda: cls(address), host, port)
+                _, link = await loop.create_connection(
+                    lambda: cls(address), host, port, ssl=context
+                )
         except OSError as error:
             raise not_connected(address, error) from error
+        if security.sasl_mechanism is not None:
+            try:
+                async with asyncio.timeout(RESPONSE_TIMEOUT_SECONDS):
+                    await link._log_in(security)
+            except TimeoutError as error:
+                link.close()
+                raise not_answered(address, error) from error
+            except BaseException:
+                link.close()
+                raise
         return link
+
+    async def _log_in(self, security: ClientSecurity) -> None:
+        from goqueue.client.sasl import first_question, log_in, next_question
+
+        login = log_in(security)
+        question = first_question(login)
+        number = 0
+        while question is not None:
+            number += 1
+            request, response_type = question
+            self.send(request_frame(request, number))
+            frame = bytes(await self.receive())
+            answer = parse_response(frame, response_type, number, self._address)
+            question = next_question(login, answer)
 
     @property
     def address(self) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import ssl
 import struct
 from typing import Final, TypeVar
 
@@ -22,6 +23,10 @@ RESPONSE_TIMEOUT_SECONDS: Final = 35.0
 
 FRAME_LENGTH: Final = struct.Struct(">i")
 _CLIENT_ID: Final = "goqueue"
+# How TLS answers what it does not understand (RFC 8446, 5.1: alert, and a version).
+_TLS_ALERT: Final = b"\x15\x03"
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
+_WANTS_CERTIFICATE: Final = ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE")
 
 
 def request_frame(request: RequestPayload, correlation_id: int) -> bytes:
@@ -40,6 +45,8 @@ def request_frame(request: RequestPayload, correlation_id: int) -> bytes:
 
 def response_length(prefix: bytes | bytearray, address: str) -> int:
     (length,) = FRAME_LENGTH.unpack(prefix)
+    if bytes(prefix[:2]) == _TLS_ALERT:
+        raise BrokerUnreachable(f"the broker at {address} speaks TLS, and the client does not")
     if not 0 < length <= RESPONSE_MAX_BYTES:
         raise BrokerUnreachable(f"what listens at {address} is not a Kafka port")
     return int(length)
@@ -65,6 +72,8 @@ def not_connected(address: str, error: OSError) -> BrokerUnreachable:
         return BrokerUnreachable(
             f"no broker answers at {address} within {CONNECT_TIMEOUT_SECONDS:g} s"
         )
+    if isinstance(error, ssl.SSLError):
+        return BrokerUnreachable(f"no broker is trusted at {address}: {_tls_words(error)}")
     # asyncio's own text for a refused connection repeats the address, not the reason.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or str(error)
@@ -76,4 +85,18 @@ def not_answered(address: str, error: Exception) -> BrokerUnreachable:
         return BrokerUnreachable(
             f"the broker at {address} did not answer within {RESPONSE_TIMEOUT_SECONDS:g} s"
         )
+    if isinstance(error, ssl.SSLError):
+        return BrokerUnreachable(
+            f"the broker at {address} closed the connection: {_tls_words(error)}"
+        )
     return BrokerUnreachable(f"the broker at {address} closed the connection")
+
+
+def _tls_words(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused ({error.verify_message})"
+    if error.reason in _NO_TLS:
+        return "it does not speak TLS"
+    if error.reason in _WANTS_CERTIFICATE:
+        return "it wants a certificate of the client"
+    return (error.reason or "TLS failed").lower().replace("_", " ")

@@ -18,6 +18,7 @@ from goqueue.client.questions import (
     metadata_request,
     setting_request,
 )
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 HTTP_URL_SETTING: Final = "advertised.http.url"
 # Who has no answer to this in time is asked for nothing else.
@@ -30,7 +31,7 @@ class HttpAddressUnknown(BrokerUnreachable):
     code = "http_address_unknown"
 
 
-def find_http_url(bootstrap_servers: str) -> str:
+def find_http_url(bootstrap_servers: str, security: ClientSecurity = NO_SECURITY) -> str:
     """Where the first broker that answers at one of these addresses answers HTTP.
 
     `HttpAddressUnknown` if it does not tell.
@@ -38,7 +39,7 @@ def find_http_url(bootstrap_servers: str) -> str:
     failure: BrokerUnreachable | None = None
     for address in parse_addresses(bootstrap_servers):
         try:
-            with BlockingConnection(*address) as connection:
+            with BlockingConnection(*address, security) as connection:
                 return own_http_url(connection)
         except HttpAddressUnknown:
             raise
@@ -48,12 +49,13 @@ def find_http_url(bootstrap_servers: str) -> str:
     raise failure
 
 
-def find_http_urls(bootstrap_servers: str) -> str:
+def find_http_urls(bootstrap_servers: str, security: ClientSecurity = NO_SECURITY) -> str:
     """Where the brokers of the cluster answer HTTP, with commas between; the one that answers at
     one of these addresses is the first."""
-    first = find_http_url(bootstrap_servers)
+    first = find_http_url(bootstrap_servers, security)
     try:
-        told = HttpApi(first, timeout_s=_LOOK_TIMEOUT_S).get("cluster", "metadata", limit=1)
+        api = HttpApi(first, timeout_s=_LOOK_TIMEOUT_S, security=security)
+        told = api.get("cluster", "metadata", limit=1)
         others = [str(broker["httpUrl"]) for broker in told["brokers"]]
     except (HttpUnreachable, HttpRefused, KeyError, TypeError):
         # Of an older broker, or one that may not be asked from here.

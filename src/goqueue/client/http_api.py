@@ -1,5 +1,6 @@
 """The broker's HTTP API for commands that Kafka's protocol has no words for."""
 
+import base64
 import json
 import urllib.error
 import urllib.request
@@ -7,6 +8,8 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from goqueue.client.tls import tls_context
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.errors import GoQueueError
 
 # Longer than the longest long poll.
@@ -35,15 +38,31 @@ class HttpRefused(GoQueueError):
 class HttpApi:
     """`url` may be several, with commas between: while one broker is down, another is asked."""
 
-    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, path: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        path: str = "",
+        security: ClientSecurity = NO_SECURITY,
+    ) -> None:
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()] or [""]
         self._path = path
         self._timeout_s = timeout_s
+        self._security = security
+
+    @property
+    def url(self) -> str:
+        """Of the broker that is asked first."""
+        return self._urls[0]
 
     def within(self, *path: str) -> "HttpApi":
         """The part of the API that is found under a path."""
         return HttpApi(
-            ",".join(self._urls), timeout_s=self._timeout_s, path=self._address(path, {})
+            ",".join(self._urls),
+            timeout_s=self._timeout_s,
+            path=self._address(path, {}),
+            security=self._security,
         )
 
     def get(self, *path: str, **query: object) -> Any:
@@ -92,11 +111,14 @@ class HttpApi:
 
     def _ask(self, url: str, method: str, address: str, body: bytes | None) -> bytes:
         headers = {"content-type": "application/json"} if body is not None else {}
+        headers |= _credentials(self._security)
         try:
             request = urllib.request.Request(
                 url + address, data=body, method=method, headers=headers
             )
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
+            with urllib.request.urlopen(
+                request, timeout=self._timeout_s, context=tls_context(self._security)
+            ) as answer:
                 content: bytes = answer.read()
                 return content
         except urllib.error.HTTPError as error:
@@ -105,6 +127,15 @@ class HttpApi:
             raise _NotSent(f"no broker answers at {url}: {error.reason}") from None
         except (HTTPException, OSError, ValueError) as error:
             raise HttpUnreachable(f"no broker answers at {url}: {error}") from None
+
+
+def _credentials(security: ClientSecurity) -> dict[str, str]:
+    if security.token:
+        return {"authorization": f"Bearer {security.token}"}
+    if not security.username:
+        return {}
+    pair = base64.b64encode(f"{security.username}:{security.password}".encode()).decode()
+    return {"authorization": f"Basic {pair}"}
 
 
 class _NotSent(HttpUnreachable):

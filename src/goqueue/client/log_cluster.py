@@ -20,6 +20,7 @@ from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.questions import offsets_in, offsets_request, words
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.errors import UnknownTopic
 
 # A broker that is started again answers after about a second; a leader is chosen within five.
@@ -56,9 +57,10 @@ class LogCluster(BlockingCluster):
         *,
         patience_seconds: float = PATIENCE_SECONDS,
         was_reached: bool = False,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         """`was_reached`: somebody else has found the brokers running, so be patient at once."""
-        super().__init__(bootstrap_servers)
+        super().__init__(bootstrap_servers, security)
         self._patience_seconds = patience_seconds
         self._leaders: dict[PartitionKey, int] = {}
         self._was_reached = was_reached

@@ -13,6 +13,7 @@ from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import READ_COMMITTED, LogRange
 from goqueue.client.questions import BROKER_RESOURCE, setting_in, setting_request
+from goqueue.model.client_security import ClientSecurity
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def count_range(cluster: LogCluster, wanted: LogRange, *, isolation: int) -> int
         url = cluster.patiently(lambda: _http_url(cluster, wanted.place))
         if url is None or time.monotonic() < _given_up.get(url, 0):
             return None
-        return _count(url, wanted, isolation)
+        return _count(url, wanted, isolation, cluster.security)
     except (BrokerUnreachable, RequestRefused, HttpUnreachable, HttpRefused) as error:
         log.info("%s-%d is read to be counted: %s", wanted.topic, wanted.partition, error)
         return None
@@ -46,8 +47,8 @@ def _http_url(cluster: LogCluster, place: PartitionKey) -> str | None:
     return setting_in(connection.call(asked, DescribeConfigsResponse), HTTP_URL_SETTING)
 
 
-def _count(url: str, wanted: LogRange, isolation: int) -> int | None:
-    api = HttpApi(url, timeout_s=_TIMEOUT_S).within(
+def _count(url: str, wanted: LogRange, isolation: int, security: ClientSecurity) -> int | None:
+    api = HttpApi(url, timeout_s=_TIMEOUT_S, security=security).within(
         "topics", wanted.topic, "partitions", str(wanted.partition)
     )
     level = "read_committed" if isolation == READ_COMMITTED else "read_uncommitted"

@@ -26,6 +26,7 @@ from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.patience import Patience
 from goqueue.client.record_block import RecordBlock, build_batch, next_sequence
 from goqueue.client.writing_cluster import TopicToWrite, WritingCluster
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 _ALL_REPLICAS: Final = i16(-1)
 # How long the broker may wait for replicas; the connection's own time-out is longer.
@@ -98,8 +99,9 @@ class LogWriter:
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
         delivery_timeout_ms: int = 20_000,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
-        self._cluster = WritingCluster(bootstrap_servers)
+        self._cluster = WritingCluster(bootstrap_servers, security)
         self._transactional_id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
         self._patience = Patience(delivery_timeout_ms, first_timeout_ms=FIRST_CONTACT_TIMEOUT_MS)

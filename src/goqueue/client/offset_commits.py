@@ -9,11 +9,17 @@ from goqueue.client.blocking_connection import BlockingConnection, connect_any
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.groups import check_commit, commit_request
 from goqueue.client.questions import coordinator_in, coordinator_request
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 
-def commit_offsets(bootstrap_servers: str, group: str, offsets: Mapping[PartitionKey, int]) -> None:
-    with connect_any(bootstrap_servers) as entrance:
+def commit_offsets(
+    bootstrap_servers: str,
+    group: str,
+    offsets: Mapping[PartitionKey, int],
+    security: ClientSecurity = NO_SECURITY,
+) -> None:
+    with connect_any(bootstrap_servers, security) as entrance:
         answer = entrance.call(coordinator_request(group), FindCoordinatorResponse)
         found = coordinator_in(answer, group)
-    with BlockingConnection(found.host, int(found.port)) as coordinator:
+    with BlockingConnection(found.host, int(found.port), security) as coordinator:
         check_commit(group, coordinator.call(commit_request(group, offsets), OffsetCommitResponse))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from goqueue.client.http_api import HttpApi
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,8 @@ _FORM: Final = "serialized"
 
 
 class Registry:
-    def __init__(self, url: str) -> None:
-        self._api = HttpApi(url)
+    def __init__(self, url: str, security: ClientSecurity = NO_SECURITY) -> None:
+        self._api = HttpApi(url, security=security)
 
     def by_version(self, subject: str, version: str) -> RegisteredSchema:
         """`version` is a number or `latest`."""

@@ -8,6 +8,7 @@ from goqueue.client.http_address import find_http_urls
 from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
 from goqueue.client.log_writer import ProducerIdentity
 from goqueue.client.patience import Patience
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 _TRY_AGAIN: Final = 503
 # Longer than a broker waits for the answer of another one.
@@ -24,14 +25,16 @@ class TransactionGroup:
         bootstrap_servers: str,
         http_url: str | None = None,
         delivery_timeout_ms: int,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         """`http_url` may be several, with commas between. The brokers are asked for their addresses
         where it is not given, or does not answer."""
         self.group_id = group_id
+        self._security = security
         self._bootstrap_servers = bootstrap_servers
         self._http_url = http_url
         self._delivery_timeout_ms = delivery_timeout_ms
-        self._api: HttpApi | None = None if http_url is None else _api(http_url)
+        self._api: HttpApi | None = None if http_url is None else _api(http_url, security)
 
     def is_committed(self, sequence: int) -> bool:
         found = self._ask(lambda api: api.get("transactions", "groups", self.group_id))
@@ -90,16 +93,17 @@ class TransactionGroup:
 
     def _found(self) -> HttpApi:
         try:
-            found = find_http_urls(self._bootstrap_servers)
+            found = find_http_urls(self._bootstrap_servers, self._security)
         except BrokerUnreachable:
             if self._http_url is None:
                 raise
-            return _api(self._http_url)
-        return _api(found if self._http_url is None else f"{self._http_url},{found}")
+            return _api(self._http_url, self._security)
+        urls = found if self._http_url is None else f"{self._http_url},{found}"
+        return _api(urls, self._security)
 
 
-def _api(urls: str) -> HttpApi:
-    return HttpApi(urls, timeout_s=_TIMEOUT_S)
+def _api(urls: str, security: ClientSecurity) -> HttpApi:
+    return HttpApi(urls, timeout_s=_TIMEOUT_S, security=security)
 
 
 def _closing(close_ms: int | None) -> dict[str, object]:

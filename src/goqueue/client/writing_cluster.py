@@ -18,6 +18,7 @@ from goqueue.client.questions import (
     setting_request,
     words,
 )
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 
 _SIZE_LIMIT: Final = "max.message.bytes"
 # Kafka's default, for a broker that does not tell.
@@ -37,8 +38,8 @@ class TopicToWrite:
 
 
 class WritingCluster(BlockingCluster):
-    def __init__(self, bootstrap_servers: str) -> None:
-        super().__init__(bootstrap_servers)
+    def __init__(self, bootstrap_servers: str, security: ClientSecurity = NO_SECURITY) -> None:
+        super().__init__(bootstrap_servers, security)
         self._topics: dict[str, TopicToWrite] = {}
 
     def topic(self, name: str) -> TopicToWrite:

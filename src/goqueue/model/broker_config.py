@@ -13,7 +13,9 @@ from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
 from goqueue.model.scaling_config import ScalingSettings
+from goqueue.model.security.config import SecuritySettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
+from goqueue.model.tls_config import TlsSettings
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.tracing.config import TracingSettings
 
@@ -36,6 +38,8 @@ class BrokerConfig(
     ReplicationSettings,
     TelemetrySettings,
     ScalingSettings,
+    SecuritySettings,
+    TlsSettings,
 ):
     """The settings of one broker, parsed, with defaults filled in."""
 

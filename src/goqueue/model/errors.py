@@ -386,6 +386,10 @@ class DataDirectoryError(GoQueueError):
     code = "data_directory"
 
 
+class DataDirectoryInUse(DataDirectoryError):
+    """A broker runs on it."""
+
+
 class MetadataCorrupt(GoQueueError):
     """The metadata log is damaged where it cannot be repaired without losing something."""
 

@@ -8,7 +8,7 @@ import msgspec
 # What this release understands. A cluster's level rises when all of its brokers are new enough, and
 # somebody uses what the older ones do not know; from then on these cannot join it.
 # What came with which level is in `state/membership/feature_levels.py`.
-FEATURE_LEVEL: Final = 2
+FEATURE_LEVEL: Final = 3
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ class Resource(Enum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
     SUBJECT = 100
 
 
@@ -41,6 +43,8 @@ class Verb(Enum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
 
 
 # What can be asked of each kind (KIP-430).
@@ -100,6 +104,12 @@ class ReadableTopics(_Allowed):
 
 
 class ReadableSubjects(_Allowed):
+    __slots__ = ()
+
+
+class SeenKeyUsers(_Allowed):
+    """Users whose keys may be seen."""
+
     __slots__ = ()
 
 
@@ -196,6 +206,9 @@ class SchemaScope(NamedTuple):
 ReadableScope = NewType("ReadableScope", SchemaScope)
 ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
+# One's own key, or any with the right to alter the cluster.
+RemovableKey = NewType("RemovableKey", str)
+
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)
 InspectableCluster = NewType("InspectableCluster", str)
@@ -204,5 +217,9 @@ ConfigurableCluster = NewType("ConfigurableCluster", str)
 AlterableCluster = NewType("AlterableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.
 ActingCluster = NewType("ActingCluster", str)
+# A user whose password may be changed: by itself, or by who may change any.
+ChangeableUser = NewType("ChangeableUser", str)
+# For whom a delegation token may be made, written `User:alice`.
+TokenOwner = NewType("TokenOwner", str)
 # Producing with a producer id without a transactional id.
 IdempotentWriter = NewType("IdempotentWriter", str)

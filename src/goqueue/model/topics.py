@@ -47,6 +47,7 @@ class BrokerView(NamedTuple):
     rack: str | None
     epoch: int = 0
     registration: Registration | None = None
+    has_tls: bool = False
 
     @property
     def kafka_address(self) -> str:
@@ -55,7 +56,8 @@ class BrokerView(NamedTuple):
 
     @property
     def http_url(self) -> str:
-        return f"http://{self._host_in_address}:{self.http_port}"
+        scheme = "https" if self.has_tls else "http"
+        return f"{scheme}://{self._host_in_address}:{self.http_port}"
 
     @property
     def _host_in_address(self) -> str:

@@ -27,6 +27,7 @@ class Addresses:
     kafka_port: int
     http_host: str
     http_port: int
+    has_tls: bool = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -34,7 +35,8 @@ class Addresses:
 
     @property
     def http_url(self) -> str:
-        return f"http://{reachable(self.http_host)}:{self.http_port}"
+        scheme = "https" if self.has_tls else "http"
+        return f"{scheme}://{reachable(self.http_host)}:{self.http_port}"
 
 
 def listen_failure(name: str, option: str, host: str, port: int, error: OSError) -> StartFailed:

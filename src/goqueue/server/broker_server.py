@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
@@ -20,8 +20,12 @@ from goqueue.server.addresses import (
     StartFailed,
     listen_failure,
 )
+from goqueue.server.exposure import check_exposure
 from goqueue.server.loop_lag import LoopLagProbe
 from goqueue.service.broker_service import BrokerService
+
+if TYPE_CHECKING:
+    from goqueue.server.tls.reloading import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +52,7 @@ class BrokerServer:
         self._service: BrokerService | None = None
         self._doors: list[tuple[str, _Door]] = []
         self._loop_lag: LoopLagProbe | None = None
+        self._certificates: Certificates | None = None
 
     @property
     def service(self) -> BrokerService:
@@ -56,6 +61,7 @@ class BrokerServer:
         return self._service
 
     async def start(self) -> Addresses:
+        check_exposure(self.config)
         if self._store is None and self.config.workers > 1:
             raise StartFailed(
                 f"workers: {self.config.workers} processes are started by `goqueue serve` only; "
@@ -76,15 +82,16 @@ class BrokerServer:
 
     async def _open_doors(self, broker: Node) -> Addresses:
         self._service = service = BrokerService(broker)
+        tls = await self._load_certificates(service)
         mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
         shares_port = self._store is not None
-        http_door = HttpDoor(service, self.config, mounts=mounts, shares_port=shares_port)
+        http_door = HttpDoor(service, self.config, mounts=mounts, shares_port=shares_port, tls=tls)
         # HTTP first: its readiness answer turns positive only after `announce`. Where others answer
         # at the same port, one that is not ready yet must not.
         http = self.config.host, self.config.http_port
         if not shares_port:
             http = await self._open("HTTP", HTTP_OPTION, http_door)
-        kafka_door = KafkaDoor(service, self.config)
+        kafka_door = KafkaDoor(service, self.config, tls=tls)
         kafka = await self._open("Kafka", KAFKA_OPTION, kafka_door)
         if broker.cluster is not None:
             broker.cluster.stepped_down = kafka_door.send_away
@@ -96,8 +103,30 @@ class BrokerServer:
             http = await self._open("HTTP", HTTP_OPTION, http_door)
         http_door.load_app_soon()
         return Addresses(
-            kafka_host=kafka[0], kafka_port=kafka[1], http_host=http[0], http_port=http[1]
+            kafka_host=kafka[0],
+            kafka_port=kafka[1],
+            http_host=http[0],
+            http_port=http[1],
+            has_tls=tls is not None,
         )
+
+    async def _load_certificates(self, service: BrokerService) -> "Certificates | None":
+        if not self.config.tls_certificate_file:
+            if self.config.tls_key_file or self.config.tls_client_auth != "none":
+                from goqueue.server.tls.contexts import check_without_certificate
+
+                check_without_certificate(self.config)
+            return None
+        from goqueue.server.tls.reloading import Certificates  # without TLS, none of it is needed
+
+        self._certificates = await Certificates.load(self.config, service.measuring.traffic.tls)
+        self._certificates.start()
+        return self._certificates
+
+    def reload_certificates(self) -> None:
+        """Look at their files now."""
+        if self._certificates is not None:
+            self._certificates.reload_soon()
 
     async def _open(self, name: str, option: str, door: _Door) -> tuple[str, int]:
         try:
@@ -123,6 +152,8 @@ class BrokerServer:
         """Close the doors, then the broker; False if something is left to the next start."""
         if self._loop_lag is not None:
             self._loop_lag.stop()
+        if self._certificates is not None:
+            await self._certificates.stop()
         if self._broker is not None:
             await self._broker.hand_over()
         doors, self._doors = self._doors, []

@@ -16,7 +16,7 @@ from goqueue.server.collecting import Collecting
 from goqueue.server.heap import keep_heap_memory
 from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
-from goqueue.server.stop_signals import on_stop_signals
+from goqueue.server.stop_signals import on_hang_up, on_stop_signals
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ async def run_broker(
     server: BrokerServer, stop_requested: asyncio.Event, is_ready: Callable[[Addresses], None]
 ) -> None:
     """Until it is asked to stop, then to the end."""
+    if server.config.tls_certificate_file:
+        on_hang_up(server.reload_certificates)
     addresses = await _started(server, stop_requested)
     if addresses is None:
         log.info("stopped before it was ready")

@@ -35,7 +35,20 @@ GONE_SETTINGS: Final[Mapping[str, str]] = {
 VARIABLE_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_CONFIG"
 # Read by the client commands; a broker started from the same shell must not trip over them.
-CLIENT_VARIABLES: Final = ("GOQUEUE_BOOTSTRAP", "GOQUEUE_HTTP_URL", "GOQUEUE_OUTPUT")
+CLIENT_VARIABLES: Final = (
+    "GOQUEUE_BOOTSTRAP",
+    "GOQUEUE_HTTP_URL",
+    "GOQUEUE_OUTPUT",
+    "GOQUEUE_PROFILE",
+    "GOQUEUE_USERNAME",
+    "GOQUEUE_PASSWORD",
+    "GOQUEUE_PASSWORD_FILE",
+    "GOQUEUE_CA_FILE",
+    "GOQUEUE_API_KEY",
+)
+# Read by the broker where it looks for its master key, and kept out of the settings: those are
+# shown to administrators.
+SECRET_VARIABLES: Final = ("GOQUEUE_MASTER_KEY",)
 
 # Kubernetes and Docker describe a service named goqueue(-something) to every container with such
 # variables; they are not settings.
@@ -114,7 +127,7 @@ def read_config_file(path: Path) -> dict[str, str]:
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     names = {variable_name(name): name for name in all_setting_names()}
-    known = [*names, CONFIG_FILE_VARIABLE, *CLIENT_VARIABLES]
+    known = [*names, CONFIG_FILE_VARIABLE, *CLIENT_VARIABLES, *SECRET_VARIABLES]
     gone = {variable_name(name): name for name in GONE_SETTINGS}
     texts: dict[str, str] = {}
     for variable, text in environment.items():

@@ -1,4 +1,5 @@
-"""SIGTERM and Ctrl-C: the first asks for a stop in order, the second for one at once."""
+"""SIGTERM and Ctrl-C: the first asks for a stop in order, the second for one at once. SIGHUP: files
+have changed."""
 
 import asyncio
 import os
@@ -27,3 +28,8 @@ def on_stop_signals(
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, requested, number)
+
+
+def on_hang_up(reload: Callable[[], None]) -> None:
+    """On the running event loop, in place of ending the process."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)

@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.authentication import Authentication
 from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
 from goqueue.service.client_metrics import ClientMetricsService
@@ -13,6 +14,7 @@ from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
 from goqueue.service.hosted_members import HostedMemberService
 from goqueue.service.hosted_producers import HostedProducerService
+from goqueue.service.keys import KeyService
 from goqueue.service.log import LogService
 from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
@@ -21,19 +23,27 @@ from goqueue.service.queues import QueueService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.rules import RuleService
+from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
+from goqueue.service.tokens import TokenService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
+from goqueue.service.web_logins import WebLogins
 
 
 class BrokerService:
-    """`rules` None: security is off, and everyone may do everything."""
+    """`rules` in place of those that are stored. While security is off there are none, and
+    everyone may do everything."""
 
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
+        if rules is None and node.config.security_enabled:
+            rules = node.security.rules
         access = Access(rules)
         routing = Routing(node)
         self.node = node
@@ -61,6 +71,13 @@ class BrokerService:
         self.calls = CallService(node, access)
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
+        self.authentication = Authentication(node)
+        self.rules = RuleService(node, access)
+        self.users = UserService(node, access)
+        self.log_ins = LogIns(node, self.authentication)
+        self.tokens = TokenService(node, access)
+        self.web_logins = WebLogins(node, self.authentication)
+        self.keys = KeyService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

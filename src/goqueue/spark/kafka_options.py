@@ -71,8 +71,10 @@ _JAVA: Final = "it names classes of Java, which are not run here"
 _NEVER: Final = {
     "interceptor.classes": _JAVA,
     "config.providers": _JAVA,
-    "sasl.": "connections here have no passwords yet; put the broker on a network of its own",
-    "ssl.": "connections here are not encrypted yet; put the broker on a network of its own",
+    "sasl.": "say username and password (or password.file), and sasl.mechanism if it is not "
+    "SCRAM-SHA-256; or name a profile",
+    "ssl.": "key stores of Java are not read here; say ca.file, and certificate.file and key.file, "
+    "as PEM files; or name a profile",
 }
 CONSUMER_REFUSED: Final[Mapping[str, str]] = _NEVER | {
     "auto.offset.reset": "where reading begins is said by startingOffsets, and failOnDataLoss says "
@@ -90,17 +92,10 @@ PRODUCER_REFUSED: Final[Mapping[str, str]] = _NEVER | {
     "partitioner.class": _JAVA + "; the column partition chooses",
     "partitioner.ignore.keys": "keys choose the partition; leave key null, or fill partition",
 }
-# The only one that there is: any other is refused.
-SECURITY_PROTOCOL: Final = "security.protocol"
-PLAINTEXT: Final = "PLAINTEXT"
 
 
-def refusal(name: str, value: str, refused: Mapping[str, str]) -> str | None:
+def refusal(name: str, refused: Mapping[str, str]) -> str | None:
     """Why an option with this name, in lower case and without `kafka.`, is not taken."""
-    if name == SECURITY_PROTOCOL:
-        if value.upper() == PLAINTEXT:
-            return None
-        return f"{value}: {refused['sasl.' if 'SASL' in value.upper() else 'ssl.']}"
     for known, reason in refused.items():
         if name == known or (known.endswith(".") and name.startswith(known)):
             return reason

@@ -9,7 +9,7 @@ from typing import Final
 
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.units import duration_ms, size_bytes
-from goqueue.spark.kafka_options import SECURITY_PROTOCOL, refusal
+from goqueue.spark.kafka_options import refusal
 
 _KAFKA_PREFIX: Final = "kafka."
 
@@ -44,10 +44,10 @@ class GivenOptions:
                 plain = plain.removeprefix(_KAFKA_PREFIX)
             name = proper.get(plain) or also.get(plain)
             if name is None:
-                reason = refusal(plain, str(value), refused or {})
+                reason = refusal(plain, refused or {})
                 if reason is not None:
                     raise InvalidOption(f"{spelling}: {reason}; leave it out")
-                if plain in without_effect or plain == SECURITY_PROTOCOL:
+                if plain in without_effect:
                     continue
                 raise InvalidOption(_unknown(spelling, [*proper.values(), *(aliases or {})]))
             if name in spelled:

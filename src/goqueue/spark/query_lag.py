@@ -17,6 +17,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from goqueue.client.offset_commits import commit_offsets
+from goqueue.client.profiles import ProfilesFile, security_at
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.source.stream_offsets import StreamOffsets
 
@@ -48,9 +50,17 @@ class LagPublisher(StreamingQueryListener):
             if not reached.next_offsets:
                 continue
             try:
-                commit_offsets(servers, group, reached.next_offsets)
+                security = _security(servers, where.get("profile"))
+                commit_offsets(servers, group, reached.next_offsets, security)
             except GoQueueError as error:
                 log.warning("lag of group %s is not up to date: %s", group, error)
+
+
+def _security(servers: str, profile: str | None) -> ClientSecurity:
+    """Passwords do not travel in a query's progress: those of a profile are found by its name."""
+    if profile:
+        return ProfilesFile().find(profile).client_security()
+    return security_at(servers)
 
 
 def _parsed(text: str | None) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from goqueue.state.metadata_keys import (
     GroupConfigKey,
     NodeKey,
     PartitionKey,
+    SecurityKey,
     SingleKey,
     SuspicionKey,
     TopicKey,
@@ -33,6 +34,7 @@ from goqueue.state.metadata_keys import (
     decode_value,
     parse_key,
 )
+from goqueue.state.security.image import SecurityImage
 
 NO_CONTROLLER: Final = NodeId(-1)
 
@@ -82,6 +84,7 @@ class ImageChanges:
     broker_configs_changed: tuple[NodeId | None, ...] = ()
     group_configs_changed: tuple[str, ...] = ()
     controller_changed: bool = False
+    security_changed: bool = False
 
     @property
     def topics_grown(self) -> set[TopicName]:
@@ -108,6 +111,7 @@ class _Edits:
     group_configs: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     client_metrics: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     suspicions: dict[SuspicionKey, bytes | None] = field(default_factory=dict)
+    security: dict[SecurityKey, bytes | None] = field(default_factory=dict)
     door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
     feature_level: int | None = None
@@ -134,6 +138,7 @@ class MetadataImage:
     client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # Of registrations of brokers, by those who found their processes gone.
     suspicions: Mapping[SuspicionKey, bytes] = field(default_factory=dict)
+    security: SecurityImage = field(default_factory=SecurityImage)
     # What front doors keep; its form is theirs.
     door_entries: Mapping[DoorKey, bytes] = field(default_factory=dict)
     next_producer_id: int = 0
@@ -203,6 +208,7 @@ class MetadataImage:
             group_configs=_edited(self.group_configs, edits.group_configs),
             client_metrics=_edited(self.client_metrics, edits.client_metrics),
             suspicions=_edited(self.suspicions, edits.suspicions),
+            security=self.security.apply(edits.security),
             door_entries=_edited(self.door_entries, edits.door_entries),
             next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
             _strays=strays,
@@ -256,6 +262,8 @@ def _gather(changes: Iterable[KeyChange]) -> _Edits:
                 _gather_texts(edits, configured, texts)
             case SuspicionKey() as suspicion:
                 edits.suspicions[suspicion] = value
+            case SecurityKey() as secured:
+                edits.security[secured] = value
             case DoorKey() as door_entry:
                 edits.door_entries[door_entry] = value
             case SingleKey() as single:
@@ -327,6 +335,7 @@ def _broker(key: str, node_id: NodeId, value: bytes | None, revision: int) -> Br
         stored.rack,
         revision,
         stored.registration,
+        stored.has_tls,
     )
 
 
@@ -448,6 +457,7 @@ def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> Imag
             if before.broker_config(node_id) != after.broker_config(node_id)
         ),
         controller_changed=before.controller != after.controller,
+        security_changed=before.security != after.security,
     )
 
 

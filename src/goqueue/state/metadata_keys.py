@@ -14,6 +14,7 @@
     /producer-ids/next               the first producer id that no broker has taken yet
     /log-ends/<topic>/<index>/<node> how far a log in doubt goes, under the lease of its broker
     /suspicions/<node>/<epoch>/<by>  who found a broker's process gone, under the witness's lease
+    /security/<kind>/<name>          users, rules, keys, tokens, tenants, quotas; names are quoted
     /doors/<door>/<name>             what is kept for one door alone (SQS: queues, move tasks)
 
 Functions named `..._entry` return a key and its value, ready to put.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 import msgspec
@@ -49,6 +51,7 @@ LOG_ENDS_PREFIX: Final = "/log-ends/"
 SUSPICIONS_PREFIX: Final = "/suspicions/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 CLIENT_METRICS_PREFIX: Final = "/configs/client-metrics/"
+SECURITY_PREFIX: Final = "/security/"
 _ALL_BROKERS: Final = "default"
 
 
@@ -63,6 +66,17 @@ _BAD_VALUE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 _PARTITION_STATE: Final = msgspec.json.Decoder(PartitionState)
 
 T = TypeVar("T")
+
+
+class SecurityKind(Enum):
+    """What is kept of access; the value is a part of the key."""
+
+    USER = "users"
+    RULE = "rules"
+    KEY = "keys"
+    TOKEN = "tokens"
+    TENANT = "tenants"
+    QUOTA = "quotas"
 
 
 class Entry(NamedTuple):
@@ -96,6 +110,8 @@ class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int
     rack: str | None = None
     registration: Registration | None = None
+    # Its ports speak TLS.
+    has_tls: bool = False
 
 
 class LogEndValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +180,10 @@ def broker_config_key(node_id: NodeId | None) -> str:
     return f"{BROKER_CONFIGS_PREFIX}{_ALL_BROKERS if node_id is None else node_id}"
 
 
+def security_key(kind: SecurityKind, name: str) -> str:
+    return f"{SECURITY_PREFIX}{kind.value}/{quote(name, safe='')}"
+
+
 def group_config_key(group: str) -> str:
     return f"{GROUP_CONFIGS_PREFIX}{group}"
 
@@ -209,6 +229,10 @@ def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
 
 def client_metrics_entry(name: str, config: Mapping[str, str]) -> Entry:
     return Entry(f"{CLIENT_METRICS_PREFIX}{name}", msgspec.json.encode(config))
+
+
+def security_entry(kind: SecurityKind, name: str, value: msgspec.Struct) -> Entry:
+    return Entry(security_key(kind, name), msgspec.json.encode(value))
 
 
 def log_end_entry(topic: str, index: int, value: LogEndValue) -> Entry:
@@ -275,6 +299,11 @@ class ClientMetricsKey(NamedTuple):
     name: str
 
 
+class SecurityKey(NamedTuple):
+    kind: SecurityKind
+    name: str
+
+
 class SuspicionKey(NamedTuple):
     """A broker under one of its registrations, and who found its process gone."""
 
@@ -297,6 +326,7 @@ MetadataKey = (
     | BrokerConfigKey
     | GroupConfigKey
     | ClientMetricsKey
+    | SecurityKey
     | SuspicionKey
     | DoorKey
 )
@@ -312,6 +342,11 @@ def _partition_key_of(rest: str) -> PartitionKey:
 def _door_key_of(rest: str) -> DoorKey:
     door, _, name = rest.partition("/")
     return DoorKey(door, name)
+
+
+def _security_key_of(rest: str) -> SecurityKey:
+    kind, _, name = rest.partition("/")
+    return SecurityKey(SecurityKind(kind), unquote(name))
 
 
 def _suspicion_key_of(rest: str) -> SuspicionKey:
@@ -331,6 +366,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
     (GROUP_CONFIGS_PREFIX, GroupConfigKey),
     (CLIENT_METRICS_PREFIX, ClientMetricsKey),
+    (SECURITY_PREFIX, _security_key_of),
     (SUSPICIONS_PREFIX, _suspicion_key_of),
     (DOORS_PREFIX, _door_key_of),
 )

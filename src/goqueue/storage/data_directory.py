@@ -22,7 +22,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.model.errors import DataDirectoryError
+from goqueue.model.errors import DataDirectoryError, DataDirectoryInUse
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.disk import Disk
@@ -58,9 +58,17 @@ STRAYS_FOLDER: Final = "strays"
 RESTORING_FILE: Final = "restore-unfinished.json"
 # Says that the data directories of several workers are in it (`server/workers/folder.py`).
 WORKERS_FILE: Final = "workers.json"
-# What an interrupted first start, or making the folder a mount point, can leave.
+# Secrets are made from it (`broker/security/master_key.py`).
+MASTER_KEY_FILE: Final = "master.key"
+# What an interrupted first start, making the folder a mount point, or giving it a key can leave.
 HARMLESS: Final = frozenset(
-    {LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, WORKERS_FILE + TEMPORARY_SUFFIX, "lost+found"}
+    {
+        LOCK_FILE,
+        FORMAT_FILE + TEMPORARY_SUFFIX,
+        WORKERS_FILE + TEMPORARY_SUFFIX,
+        MASTER_KEY_FILE,
+        "lost+found",
+    }
 )
 
 
@@ -297,8 +305,8 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
     return lock
 
 
-def in_use(path: Path) -> DataDirectoryError:
-    return DataDirectoryError(
+def in_use(path: Path) -> DataDirectoryInUse:
+    return DataDirectoryInUse(
         f"data directory {path} is in use by another broker; "
         "stop that one or give this one its own data directory"
     )

@@ -11,6 +11,9 @@ several with an etcd, which can be killed, paused and cut off from each other. `
 a cluster that is used like one server, at a broker that leads nothing. With pytest, the fixtures
 `goqueue_broker`, `goqueue_topic` and `goqueue_cluster` are there as soon as the package is
 installed; `pytest --goqueue-cluster` puts such a cluster behind the first two.
+With `security=True` each of them speaks TLS and knows an administrator: `broker.client_config()` is
+for confluent-kafka, `http_client_kwargs()` for httpx, `sqs_client_kwargs()` for boto3, and
+`create_user(name, password)` makes others. The fixture `goqueue_secured_broker` is such a broker.
 `FaultyDisk` fails on demand what the broker asks of its disk.
 
 Everything is imported on first use: the pytest plugin is loaded by every pytest run on a machine

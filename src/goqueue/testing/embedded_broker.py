@@ -13,15 +13,19 @@ from typing import Any, Final, Self, TypeVar
 import uvloop
 
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.caller import ANONYMOUS, Caller, Door
+from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import NewTopic
 from goqueue.server.addresses import Addresses
 from goqueue.server.broker_server import BrokerServer
 from goqueue.server.setting_sources import load_broker_config, settings_from_keywords
+from goqueue.testing.secured_clients import ADMIN, SecuredClients
 
 # Whoever runs a broker within their own process may do everything with it.
 _OWNER: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
+# The same where security is on.
+_ADMIN: Final = Caller(principal=Principal(USER_KIND, ADMIN), door=Door.HTTP)
 Result = TypeVar("Result")
 
 # Far more than a start or stop takes; a test that hangs should say where.
@@ -32,20 +36,41 @@ class NotRunning(GoQueueError):
     code = "not_running"
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(SecuredClients):
     """A broker in a background thread, used as `with EmbeddedBroker() as broker` or `async with`.
 
     Settings are keyword arguments with underscores for dots: `num_partitions=1`,
     `topic_retention_ms=1000`. Ports are free ones unless given. Data goes to a temporary folder
-    that is removed at the end, unless `data_dir` names one.
+    that is removed at the end, unless `data_dir` names one. With `security` it speaks TLS and knows
+    an administrator; `client_config` and the like say how to log in.
     """
 
-    def __init__(self, *, data_dir: str | Path | None = None, **settings: object) -> None:
+    def __init__(
+        self, *, data_dir: str | Path | None = None, security: bool = False, **settings: object
+    ) -> None:
         self._settings = {"kafka_port": 0, "http_port": 0, "log_level": "warning", **settings}
         self._given_data_dir = Path(data_dir) if data_dir is not None else None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._config: BrokerConfig | None = None
         self._running: _BrokerThread | None = None
+        self._credentials: tempfile.TemporaryDirectory[str] | None = None
+        if security:
+            self._secure()
+
+    def _secure(self) -> None:
+        from goqueue.testing.secured import Secured
+
+        self._credentials = tempfile.TemporaryDirectory(prefix="goqueue-security-")
+        self.secured = Secured.make(Path(self._credentials.name))
+        for name, value in self.secured.settings().items():
+            self._settings[name.replace(".", "_")] = value
+
+    def _addresses(self) -> tuple[str, str]:
+        return self.bootstrap_servers, self.http_url
+
+    @property
+    def _owner(self) -> Caller:
+        return _OWNER if self.secured is None else _ADMIN
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,6 +119,8 @@ class EmbeddedBroker:
             self.stop()
         finally:
             self._remove_temporary()
+            if self._credentials is not None:
+                self._credentials.cleanup()
 
     def create_topic(
         self,
@@ -105,11 +132,11 @@ class EmbeddedBroker:
         """Make a topic (with a name of its own if none is given) and return its name."""
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         new = NewTopic(name=name, partitions=partitions, config=config or {})
-        self._started.call(self._started.server.service.topics.make(_OWNER, new))
+        self._started.call(self._started.server.service.topics.make(self._owner, new))
         return name
 
     def delete_topic(self, name: str) -> None:
-        self._started.call(self._started.server.service.topics.delete(_OWNER, name))
+        self._started.call(self._started.server.service.topics.delete(self._owner, name))
 
     def __enter__(self) -> Self:
         return self.start()

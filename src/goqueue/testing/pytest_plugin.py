@@ -2,6 +2,7 @@
 
 `goqueue_broker`: one `EmbeddedBroker` for the whole test run; with `--goqueue-cluster` a
 `ClusterAsServer`, to see that tests pass at any broker of a cluster.
+`goqueue_secured_broker`: one with TLS and log-ins; `client_config` and the like say how.
 `goqueue_topic`: the name of a new topic with one partition, gone after the test.
 `goqueue_cluster`: three brokers and an etcd as processes, new for each test: tests break them.
 """
@@ -39,6 +40,15 @@ def goqueue_broker(
     from goqueue.testing.embedded_broker import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def goqueue_secured_broker() -> "Iterator[EmbeddedBroker]":
+    """A broker with TLS and an administrator that lives as long as the test run."""
+    from goqueue.testing.embedded_broker import EmbeddedBroker
+
+    with EmbeddedBroker(security=True) as broker:
         yield broker
 
 

@@ -23,10 +23,13 @@ from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseP
 from goqueue.client.connection import Connection
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.questions import metadata_request
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.testing.cluster_links import ClusterLinks, Place
 from goqueue.testing.etcd_process import EtcdProcess
 from goqueue.testing.lifetime import Lifetime
 from goqueue.testing.ports import free_port
+from goqueue.testing.secured import Secured
+from goqueue.testing.secured_clients import ADMIN, ADMIN_PASSWORD
 from goqueue.testing.server_process import START_TIMEOUT_SECONDS, ServerNotReady, ServerProcess
 
 ETCD: Final = "etcd"
@@ -52,11 +55,14 @@ class GoQueueCluster(Lifetime):
         first_http_port: int | None = None,
         etcd_port: int | None = None,
         server_type: type[ServerProcess] = ServerProcess,
+        security: ClientSecurity | bool = NO_SECURITY,
     ) -> None:
         """`options` are passed to each `goqueue serve`: `"--set", "num.partitions=6"`.
 
         `cordoned` brokers come behind the others: they lead and hold nothing, and serve all
         clients. Without `folder` the data are in a temporary one. Ports count up from those given.
+        With `security=True` all speak TLS and log in, see `server(1).client_config()`; a
+        `ClientSecurity` is how the brokers are asked for what they know.
         """
         self.node_ids = tuple(range(1, brokers + cordoned + 1))
         self.cordoned_ids = self.node_ids[brokers:]
@@ -66,6 +72,10 @@ class GoQueueCluster(Lifetime):
         self._links = ClusterLinks(self._pids) if cuts else None
         self._paused: set[Place] = set()
         self._servers: dict[int, ServerProcess] = {}
+        secured = Secured.make(self._folder / "security") if security is True else None
+        self._security = security if isinstance(security, ClientSecurity) else NO_SECURITY
+        if secured is not None:
+            self._security = secured.client_security(ADMIN, ADMIN_PASSWORD)
         for index, node in enumerate(self.node_ids):
             kafka_port = free_port() if first_kafka_port is None else first_kafka_port + index
             etcd = self.etcd.port
@@ -83,6 +93,7 @@ class GoQueueCluster(Lifetime):
                 environment=environment,
                 kafka_port=kafka_port,
                 http_port=None if first_http_port is None else first_http_port + index,
+                security=secured or False,
             )
 
     # --- what clients need ----------------------------------------------------------------
@@ -132,7 +143,9 @@ class GoQueueCluster(Lifetime):
     def _answers(self, topics: Sequence[str], seen_by: int | None) -> Iterator[MetadataResponse]:
         for node in self.running if seen_by is None else [seen_by]:
             with contextlib.suppress(BrokerUnreachable):
-                yield asyncio.run(_metadata(self._servers[node].own_address, topics))
+                yield asyncio.run(
+                    _metadata(self._servers[node].own_address, topics, self._security)
+                )
 
     # --- faults ---------------------------------------------------------------------------
 
@@ -253,7 +266,7 @@ class GoQueueCluster(Lifetime):
         wanted = set(nodes)
         for node in wanted:
             try:
-                seen = asyncio.run(_brokers(self._servers[node].own_address))
+                seen = asyncio.run(_brokers(self._servers[node].own_address, self._security))
             except BrokerUnreachable:
                 return False
             if seen != wanted:
@@ -269,23 +282,25 @@ class GoQueueCluster(Lifetime):
         self._temporary.cleanup()
 
 
-async def _metadata(address: str, topics: Sequence[str]) -> MetadataResponse:
-    async with _connected(address) as connection:
+async def _metadata(
+    address: str, topics: Sequence[str], security: ClientSecurity
+) -> MetadataResponse:
+    async with _connected(address, security) as connection:
         return await connection.call(metadata_request(topics), MetadataResponse)
 
 
-async def _brokers(address: str) -> set[int]:
+async def _brokers(address: str, security: ClientSecurity) -> set[int]:
     """Those that are there; Metadata names some that are gone, too."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=False)
-    async with _connected(address) as connection:
+    async with _connected(address, security) as connection:
         answer = await connection.call(request, DescribeClusterResponse)
     return {int(broker.broker_id) for broker in answer.brokers}
 
 
 @contextlib.asynccontextmanager
-async def _connected(address: str) -> AsyncIterator[Connection]:
+async def _connected(address: str, security: ClientSecurity) -> AsyncIterator[Connection]:
     host, port = address.split(":")
-    connection = await Connection.open(host, int(port))
+    connection = await Connection.open(host, int(port), security)
     try:
         yield connection
     finally:

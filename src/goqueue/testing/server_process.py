@@ -8,11 +8,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from goqueue.model.errors import GoQueueError
 from goqueue.testing.lifetime import Lifetime
 from goqueue.testing.ports import free_port, free_ports
+from goqueue.testing.secured_clients import SecuredClients
+
+if TYPE_CHECKING:
+    from goqueue.testing.secured import Secured
 
 # Far more than a start takes, also on a machine with other things to do.
 START_TIMEOUT_SECONDS: Final = 120.0
@@ -24,7 +28,7 @@ class ServerNotReady(GoQueueError):
     code = "server_not_ready"
 
 
-class ServerProcess(Lifetime):
+class ServerProcess(Lifetime, SecuredClients):
     """A broker process on free ports. It keeps data directory and ports over restarts."""
 
     # What Python runs as `goqueue`.
@@ -39,11 +43,14 @@ class ServerProcess(Lifetime):
         kafka_port: int | None = None,
         http_port: int | None = None,
         workers: int = 1,
+        security: "bool | Secured" = False,
     ) -> None:
         """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`.
 
         `open_files_max` is how many descriptors the process may have. With several `workers` it has
-        as many processes below it, and as many Kafka ports one after the other.
+        as many processes below it, and as many Kafka ports one after the other. With `security` it
+        speaks TLS and knows an administrator, and `client_config` and the like say how to log in;
+        several brokers may be given the same.
         """
         self.data_dir = Path(data_dir)
         self._options = options
@@ -56,6 +63,19 @@ class ServerProcess(Lifetime):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.bootstrap_servers = ""
         self.http_url = ""
+        if security:
+            self._secure(security)
+
+    def _secure(self, security: "bool | Secured") -> None:
+        from goqueue.testing.secured import Secured
+
+        given = security if isinstance(security, Secured) else None
+        self.secured = given or Secured.make(self._own_folder / "security")
+        for name, value in self.secured.settings().items():
+            self._options = (*self._options, "--set", f"{name}={value}")
+
+    def _addresses(self) -> tuple[str, str]:
+        return self.bootstrap_servers, self.http_url
 
     @property
     def pid(self) -> int:

@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from goqueue.cli.main import app
-from goqueue.cli.plain_serve import NUMBERS, OTHERS, SETTING_OF_OPTION, read_plain_serve
+from goqueue.cli.plain_serve import FLAGS, NUMBERS, OTHERS, SETTING_OF_OPTION, read_plain_serve
 from goqueue.cli.serve import serve as serve_command
 
 
@@ -15,7 +15,7 @@ def test_both_know_the_same_options() -> None:
     root = typer.main.get_command(app)
     serve = root.commands["serve"]  # type: ignore[attr-defined]
     options = {option for parameter in serve.params for option in parameter.opts}
-    assert options - {"--help", "-h"} == {*SETTING_OF_OPTION, *OTHERS}
+    assert options - {"--help", "-h"} == {*SETTING_OF_OPTION, *FLAGS, *OTHERS}
     numbers = {
         f"--{name.replace('_', '-')}"
         for name, hint in get_type_hints(serve_command).items()
@@ -27,7 +27,7 @@ def test_both_know_the_same_options() -> None:
 def test_options_are_read_in_both_spellings() -> None:
     line = (
         "serve --data-dir d --kafka-port=0 --set num.partitions=3 --set=topic.retention.ms=5 "
-        "--config c.toml --ready-file=r"
+        "--config c.toml --insecure --ready-file=r"
     )
     plain = read_plain_serve(line.split())
     assert plain is not None
@@ -35,6 +35,7 @@ def test_options_are_read_in_both_spellings() -> None:
         "data.dir": "d",
         "kafka.port": "0",
         "num.partitions": "3",
+        "insecure": "true",
         "topic.retention.ms": "5",
     }
     assert (plain.config_file, plain.ready_file) == (Path("c.toml"), Path("r"))
@@ -52,6 +53,7 @@ def test_options_are_read_in_both_spellings() -> None:
         "serve --kafka-port --http-port 0",
         "serve --set nonsense",
         "serve --unknown 1",
+        "serve --insecure=maybe",
         "serve extra",
     ],
 )

@@ -14,6 +14,7 @@ from goqueue.client import log_counts
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_counts import count_range
 from goqueue.client.log_ranges import READ_COMMITTED, READ_UNCOMMITTED, LogRange
+from goqueue.model.client_security import NO_SECURITY
 from goqueue.testing.ports import free_port
 
 WANTED = LogRange(topic="a b", topic_id=uuid.uuid4(), partition=3, start=10, end=40)
@@ -64,6 +65,8 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
     """`asking(url)` counts with a broker that names this address, or none."""
 
     class Cluster:
+        security = NO_SECURITY
+
         def patiently(self, ask: Callable[[], Any]) -> Any:
             return ask()
 

@@ -24,6 +24,7 @@ from goqueue.broker.calls.passing import NOT_LED_YET, UNTIL_LED
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
 from goqueue.model.calls import Answer, Call, Failure, Method, Travels, Unanswered
+from goqueue.model.client_security import SecurityOf, no_security
 from goqueue.model.errors import (
     BrokerUnreachable,
     GoQueueError,
@@ -139,6 +140,7 @@ class Calls:
         image: Callable[[], MetadataImage],
         led: LedPartitions,
         applied: Callable[[int], Awaitable[None]],
+        security: SecurityOf = no_security,
     ) -> None:
         """`applied` waits until this broker acts on the metadata up to a revision."""
         self._node_id = node_id
@@ -147,7 +149,7 @@ class Calls:
         self._applied = applied
         self._served: dict[str, _Served] = {}
         self._answers: dict[str, msgspec.msgpack.Decoder[Any]] = {}
-        self._links = Links(image)
+        self._links = Links(image, security)
         self._changed: asyncio.Event | None = None
         self._is_closed = False
         self.counts = CallCounts()

@@ -6,7 +6,9 @@ from typing import Final
 
 from goqueue.client.frame_link import FrameLink
 from goqueue.model.calls import CALL, CALL_API_KEY, FORGET
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.errors import BrokerUnreachable, Overloaded, RequestTimedOut
+from goqueue.model.security.errors import AuthenticationFailed, not_let_in
 
 # The length, then Kafka's header of a request, without a client id.
 _REQUEST: Final = struct.Struct(">ihhih")
@@ -30,8 +32,11 @@ class CallLink:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "CallLink":
-        return cls(await FrameLink.open(host, port))
+    async def open(cls, host: str, port: int, security: ClientSecurity = NO_SECURITY) -> "CallLink":
+        try:
+            return cls(await FrameLink.open(host, port, security))
+        except AuthenticationFailed as error:
+            raise not_let_in((host, port), error) from error
 
     @property
     def is_open(self) -> bool:

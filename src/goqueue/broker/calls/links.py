@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from goqueue.model.client_security import SecurityOf, no_security
 from goqueue.model.errors import BrokerUnreachable
 from goqueue.model.names import NodeId
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
@@ -19,8 +20,11 @@ LINK_IDLE_S: Final = 60.0
 
 
 class Links:
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, image: Callable[[], MetadataImage], security: SecurityOf = no_security
+    ) -> None:
         self._image = image
+        self._security = security
         self._links: dict[NodeId, asyncio.Task[CallLink]] = {}
         # Which registration of a broker a link leads to.
         self._epochs: dict[NodeId, int] = {}
@@ -35,7 +39,8 @@ class Links:
         opening = self._links.get(node_id)
         if opening is None or self._epochs[node_id] != broker.epoch or _is_spent(opening):
             self._drop(node_id, f"broker {node_id} was restarted")
-            opening = asyncio.create_task(CallLink.open(broker.host, broker.kafka_port))
+            link = CallLink.open(broker.host, broker.kafka_port, self._security())
+            opening = asyncio.create_task(link)
             opening.add_done_callback(_taken_note_of)
             self._links[node_id], self._epochs[node_id] = opening, broker.epoch
         if not opening.done():

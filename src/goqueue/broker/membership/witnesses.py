@@ -12,7 +12,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from goqueue.broker.membership.membership import Membership
 from goqueue.metadata.store import (
@@ -30,6 +30,9 @@ from goqueue.model.topics import BrokerView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import MetadataImage
 
+if TYPE_CHECKING:
+    import ssl
+
 logger = logging.getLogger(__name__)
 
 # Firewalls can refuse in the name of a host that is well: one witness is not enough.
@@ -43,6 +46,7 @@ _LASTING_S: Final = 1.0
 _TURNED_AWAY_S: Final = 0.05
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+TlsOf = Callable[[], "ssl.SSLContext | None"]
 
 
 class Witnesses:
@@ -53,11 +57,14 @@ class Witnesses:
         *,
         node_id: NodeId,
         image: Callable[[], MetadataImage],
+        tls: TlsOf = lambda: None,
     ) -> None:
+        """`tls`: what other brokers are reached by, where they speak it."""
         self._store = store
         self._membership = membership
         self._node_id = node_id
         self._image = image
+        self._tls = tls
         self._watching: dict[Member, asyncio.Task[None]] = {}
         self._testified: set[Member] = set()
         self._withdrawing: set[asyncio.Task[None]] = set()
@@ -89,7 +96,7 @@ class Witnesses:
         was_reached = False
         while True:
             try:
-                streams = await _connected(broker)
+                streams = await _connected(broker, self._tls() if broker.has_tls else None)
             except ConnectionRefusedError:
                 # An address that was never reached may be one that only clients can reach.
                 if was_reached and not self._is_stopping(peer):
@@ -142,7 +149,7 @@ class Witnesses:
             await self._store.delete(keys.suspicion_key(*peer, self._node_id))
 
 
-async def _connected(broker: BrokerView) -> Streams:
+async def _connected(broker: BrokerView, context: "ssl.SSLContext | None") -> Streams:
     """`ConnectionRefusedError` only if every address of the host refuses."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(_CONNECT_MAX_S):
@@ -150,7 +157,12 @@ async def _connected(broker: BrokerView) -> Streams:
         problem = OSError(f"{broker.host} has no address")
         for *_, address in found:
             try:
-                return await asyncio.open_connection(str(address[0]), broker.kafka_port)
+                return await asyncio.open_connection(
+                    str(address[0]),
+                    broker.kafka_port,
+                    ssl=context,
+                    server_hostname=None if context is None else broker.host,
+                )
             except OSError as error:
                 if problem.errno is None or not isinstance(error, ConnectionRefusedError):
                     problem = error

@@ -9,11 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from goqueue.model.client_security import ClientSecurity, SecurityOf, no_security
 from goqueue.model.errors import BrokerUnreachable
 from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.security.errors import AuthenticationFailed, not_let_in
 from goqueue.state.metadata_image import MetadataImage
 
 if TYPE_CHECKING:
+    import ssl
+
     from kio.static.protocol import RequestPayload, ResponsePayload
 
     from goqueue.client.connection import Connection
@@ -28,7 +32,13 @@ CALL_TIMEOUT_S: Final = 15.0
 
 
 class Peers:
-    def __init__(self, node_id: NodeId, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self,
+        node_id: NodeId,
+        image: Callable[[], MetadataImage],
+        security: SecurityOf = no_security,
+    ) -> None:
+        self._security = security
         self._node_id = node_id
         self._image = image
         self._idle: dict[Address, list[Connection]] = defaultdict(list)
@@ -98,7 +108,7 @@ class Peers:
                 break
             connection.drop()
         else:
-            connection = await _connect(address)
+            connection = await _connect(address, self._security())
         try:
             response = await connection.call(request, response_type)
         except BaseException:
@@ -119,10 +129,20 @@ class Peers:
         self._idle.clear()
 
 
-async def _connect(address: Address) -> "Connection":
+async def _connect(address: Address, security: ClientSecurity) -> "Connection":
     from goqueue.client.connection import Connection
 
-    return await Connection.open(*address)
+    try:
+        return await Connection.open(*address, security)
+    except AuthenticationFailed as error:
+        raise not_let_in(address, error) from error
+
+
+def tls_between_brokers(security: ClientSecurity) -> "ssl.SSLContext | None":
+    """For a connection on which nothing is said. None: without TLS."""
+    from goqueue.client.tls import tls_context
+
+    return tls_context(security)
 
 
 def _drop(connections: "list[Connection]") -> None:

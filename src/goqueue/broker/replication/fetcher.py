@@ -29,9 +29,11 @@ from goqueue.client.replica_fetch import (
     read_replica_answer,
     replica_frame,
 )
+from goqueue.model.client_security import SecurityOf, no_security
 from goqueue.model.errors import BrokerUnreachable, GoQueueError, PartitionOffline
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
+from goqueue.model.security.errors import AuthenticationFailed, not_let_in
 from goqueue.state.replication.following import (
     Append,
     BelowStart,
@@ -71,12 +73,14 @@ class Fetcher:
         limits: FetchLimits,
         throttles: Throttles,
         caught_up: Callable[[HostedPartition], None] | None = None,
+        security: SecurityOf = no_security,
     ) -> None:
         """`me` is None while this broker may not follow, `address` while the leader is away.
 
         `caught_up`: of a fetcher for moves; it is told which of them have all that is committed.
         """
         self._leader = leader
+        self._security = security
         self._caught_up = caught_up
         self._address = address
         self._me = me
@@ -129,7 +133,10 @@ class Fetcher:
             failures = min(failures + 1, 8)
 
     async def _fetch(self, address: Address, me: Member) -> None:
-        link = await FrameLink.open(*address)
+        try:
+            link = await FrameLink.open(*address, self._security())
+        except AuthenticationFailed as error:
+            raise not_let_in(address, error) from error
         self._session = _Session(
             link,
             me,

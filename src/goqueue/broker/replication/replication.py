@@ -14,6 +14,7 @@ from goqueue.broker.replication.resigning import Resigning
 from goqueue.broker.replication.roles import Roles
 from goqueue.broker.replication.throttling import Throttles
 from goqueue.metadata.store import MetadataStore
+from goqueue.model.client_security import SecurityOf, no_security
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.model.replication_config import ReplicationSettings
@@ -42,6 +43,7 @@ class Replication:
         image: Callable[[], MetadataImage],
         me: Callable[[], Member | None],
         clock_ms: Callable[[], int],
+        security: SecurityOf = no_security,
     ) -> None:
         self._hosted = hosted
         self._node_id = node_id
@@ -59,6 +61,7 @@ class Replication:
         self._fetchers: dict[_Link, Fetcher] = {}
         self._following: dict[HostedPartition, _Link] = {}
         self._is_leaving = False
+        self._security = security
         # None: everyone reads from leaders.
         self.racks = Racks(node_id, image) if settings.replica_selector_class else None
         # How often this broker began to lead a partition.
@@ -170,6 +173,7 @@ class Replication:
             limits=limits,
             throttles=self.throttles,
             caught_up=self._caught_up if link.is_for_moves else None,
+            security=self._security,
         )
 
     def _caught_up(self, partition: HostedPartition) -> None:

@@ -19,6 +19,7 @@ from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.lost_connections import LostConnections
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
+from goqueue.doors.web.callers import CLIENT_NAME
 
 # Open at once. Each costs a file descriptor and a few KB, and Kafka connections need theirs too.
 # More are asked how the broker is, and nothing else (reserve.py).
@@ -84,6 +85,9 @@ class HttpConnection(HttpToolsProtocol):
         self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
+        client_name = transport.get_extra_info(CLIENT_NAME)
+        if client_name is not None:
+            self.app_state = {CLIENT_NAME: client_name}
         if len(self.connections) > CONNECTIONS_MAX:
             self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)

@@ -18,6 +18,7 @@ from goqueue.doors.http.reserve import Reserve
 from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.lost_connections import LostConnections
+from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
@@ -51,11 +52,13 @@ class HttpDoor:
         *,
         mounts: Sequence[Mount] = (),
         shares_port: bool = False,
+        tls: TlsSource | None = None,
     ) -> None:
         """`shares_port`: other processes listen at the same port, and the kernel deals connections
         out among them."""
         self._service = service
         self._shares_port = shares_port
+        self._tls = None if tls is None else TlsEntrance(tls, "HTTP")
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port
@@ -117,7 +120,7 @@ class HttpDoor:
         self._set_date()
         try:
             self._server = await loop.create_server(
-                self._connect,
+                self._connect if self._tls is None else self._tls.around(self._connect),
                 self._host,
                 self._port,
                 backlog=BACKLOG,

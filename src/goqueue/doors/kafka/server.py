@@ -14,8 +14,11 @@ from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
 from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.sasl.connection import SecuredConnection
+from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
+from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -31,8 +34,11 @@ IDLE_SWEEP_MAX_SECONDS: Final = 30.0
 
 
 class KafkaDoor:
-    def __init__(self, service: BrokerService, config: BrokerConfig) -> None:
+    def __init__(
+        self, service: BrokerService, config: BrokerConfig, *, tls: TlsSource | None = None
+    ) -> None:
         self._config = config
+        self._tls = None if tls is None else TlsEntrance(tls, "Kafka")
         self._memory = RequestMemory(
             config.queued_max_request_bytes,
             lambda: [each for each in self.connections if not each.is_brokers],
@@ -53,8 +59,10 @@ class KafkaDoor:
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,
             call_room=CallRoom(calls_memory),
+            sasl=SaslSessions(service.log_ins, service.measuring.traffic.kafka),
             traffic=service.measuring.traffic.kafka,
         )
+        self._kind = SecuredConnection if service.log_ins.is_on else Connection
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: OpenConnections[Connection] = OpenConnections(
             config.max_connections,
@@ -75,10 +83,12 @@ class KafkaDoor:
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address listened on."""
         loop = asyncio.get_running_loop()
+        connect = self._connection if self._tls is None else self._tls.around(self._connection)
         self._server = await loop.create_server(
-            self._connection, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
+            connect, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
         )
         self._idle_sweep = loop.create_task(self._close_idle())
+        self._services.sasl.start()
         return self.address
 
     @property
@@ -87,7 +97,7 @@ class KafkaDoor:
         return self._config.host, self._server.sockets[0].getsockname()[1]
 
     def _connection(self) -> Connection:
-        return Connection(self._services, self._memory, self._scratch, self.connections, self._turn)
+        return self._kind(self._services, self._memory, self._scratch, self.connections, self._turn)
 
     def send_away(self) -> None:
         """Close every connection: others lead what this broker led. Who comes again is told so."""
@@ -100,6 +110,7 @@ class KafkaDoor:
             self._server.close()
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
+            self._services.sasl.stop()
         for connection in self.connections:
             connection.finish()
         with contextlib.suppress(TimeoutError):

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, missing, no_such_queue
 
 ACCOUNT: Final = "000000000000"
@@ -25,8 +26,8 @@ def queue_arn(region: str, name: str) -> str:
     return f"arn:aws:sqs:{region}:{ACCOUNT}:{name}"
 
 
-def queue_url(host: str, name: str) -> str:
-    return f"http://{host}/{ACCOUNT}/{name}"
+def queue_url(call: Call, name: str) -> str:
+    return f"{call.scheme}://{call.host}/{ACCOUNT}/{name}"
 
 
 def queue_name(url: str | None) -> str:

@@ -22,3 +22,4 @@ class Call:
     gone: Callable[[], Awaitable[None]]
     closing: asyncio.Event
     trace: str = ""
+    scheme: str = "http"

@@ -42,14 +42,14 @@ async def create_queue(service: BrokerService, call: Call, request: CreateQueue)
         request.attributes or {},
         request.tags or request.upper_tags or {},
     )
-    return QueueUrl(queue_url=queue_url(call.host, queue.name))
+    return QueueUrl(queue_url=queue_url(call, queue.name))
 
 
 async def get_queue_url(service: BrokerService, call: Call, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
         raise missing("QueueName")
     queue = service.sqs_queues.find(call.caller, request.queue_name)
-    return QueueUrl(queue_url=queue_url(call.host, queue.name))
+    return QueueUrl(queue_url=queue_url(call, queue.name))
 
 
 async def delete_queue(service: BrokerService, call: Call, request: QueueRequest) -> Done:
@@ -69,7 +69,7 @@ async def list_queues(service: BrokerService, call: Call, request: ListQueues) -
     names = service.sqs_queues.names(call.caller)
     names = [name for name in names if name.startswith(request.queue_name_prefix)]
     page, token = _page(names, request.next_token, request.max_results)
-    urls = [queue_url(call.host, name) for name in page]
+    urls = [queue_url(call, name) for name in page]
     # Without MaxResults there is no token, and whoever has more queues must ask for pages.
     return QueueUrls(queue_urls=urls, next_token=token if request.max_results else None)
 
@@ -79,7 +79,7 @@ async def list_dead_letter_source_queues(
 ) -> SourceQueueUrls:
     sources = service.sqs_queues.sources_of(call.caller, queue_name(request.queue_url))
     page, token = _page(sources, request.next_token, request.max_results)
-    answer = SourceQueueUrls(queue_urls=[queue_url(call.host, name) for name in page])
+    answer = SourceQueueUrls(queue_urls=[queue_url(call, name) for name in page])
     if token is None or not request.max_results:
         return answer
     return SourceQueueUrls(queue_urls=answer.queue_urls, next_token=token)

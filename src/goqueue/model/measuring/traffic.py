@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from goqueue.model.measuring.histograms import Histogram, Histograms
+from goqueue.model.measuring.tls import TlsFigures
 
 
 @dataclass(slots=True)
@@ -22,6 +23,8 @@ class KafkaTraffic:
     latencies: Histograms = field(default_factory=Histograms)
     # Requests that could not be answered and cost their connection.
     failures: Counter[str] = field(default_factory=Counter)
+    # By mechanism and outcome.
+    authentications: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -36,4 +39,5 @@ class SqsTraffic:
 class DoorTraffic:
     kafka: KafkaTraffic = field(default_factory=KafkaTraffic)
     sqs: SqsTraffic = field(default_factory=SqsTraffic)
+    tls: TlsFigures = field(default_factory=TlsFigures)
     loop_lag: Histogram = field(default_factory=Histogram)

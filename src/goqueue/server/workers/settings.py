@@ -12,6 +12,7 @@ from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import field_name
 from goqueue.model.topic_config import TOPIC_SETTINGS
+from goqueue.storage.data_directory import MASTER_KEY_FILE
 
 _SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
 # The supervisor knows at once when a worker ends. Nobody could lead in place of one that only
@@ -32,6 +33,11 @@ def check_settings(config: BrokerConfig) -> None:
         )
 
 
+def master_key_file(config: BrokerConfig) -> Path:
+    given = config.security_master_key_file
+    return Path(given) if given else config.data_dir.absolute() / MASTER_KEY_FILE
+
+
 def worker_settings(
     config: BrokerConfig, worker: int, data_dir: Path, *, kafka_port: int, http_port: int
 ) -> dict[str, str]:
@@ -46,6 +52,9 @@ def worker_settings(
     texts["data.dir"] = str(data_dir)
     texts["kafka.port"] = str(kafka_port)
     texts["http.port"] = str(http_port)
+    if config.security_enabled:
+        # One for all of them: they log in to each other by it.
+        texts["security.master.key.file"] = str(master_key_file(config))
     if config.advertised_kafka_port:
         texts["advertised.kafka.port"] = str(config.advertised_kafka_port + worker)
     if config.broker_session_timeout_ms == BROKER_SETTINGS[_SESSION_TIMEOUT].default:

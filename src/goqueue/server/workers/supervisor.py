@@ -12,20 +12,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from goqueue.broker.security.master_key import MasterKey
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import NO_LEASE, MetadataStore
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError, LeaseNotFound
 from goqueue.model.names import NodeId
 from goqueue.server.addresses import Addresses, StartFailed
+from goqueue.server.exposure import check_exposure
 from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
-from goqueue.server.stop_signals import end_at_once, on_stop_signals
+from goqueue.server.stop_signals import end_at_once, on_hang_up, on_stop_signals
 from goqueue.server.workers.child import Child
 from goqueue.server.workers.folder import WorkersFolder, worker_folder
 from goqueue.server.workers.ports import KeptPorts
 from goqueue.server.workers.restarts import Restarts
-from goqueue.server.workers.settings import check_settings, worker_settings
+from goqueue.server.workers.settings import check_settings, master_key_file, worker_settings
 from goqueue.state import metadata_keys as keys
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ def supervise(config: BrokerConfig, *, ready_file: Path | None = None) -> None:
     """Until SIGTERM or SIGINT; raises `GoQueueError` where it cannot start or go on."""
     configure_logging(level=config.log_level, line_format=config.log_format)
     check_settings(config)
+    check_exposure(config)
     # It was switched off for the imports of a broker.
     gc.enable()
     try:
@@ -67,6 +70,9 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
         ports = KeptPorts.take(config)
         try:
             await asyncio.to_thread(folder.check, config.workers)
+            if config.security_enabled:
+                may_make = not config.security_master_key_file
+                MasterKey.load(master_key_file(config), may_make=may_make)
             store = await LocalStore.open(folder.store_path)
             try:
                 await folder.fit(store, config.workers)
@@ -107,6 +113,8 @@ class Supervisor:
     async def run(self, ready_file: Path | None) -> None:
         stop_requested = asyncio.Event()
         on_stop_signals(stop_requested, again=self._end_at_once)
+        if self._config.tls_certificate_file:
+            on_hang_up(self._reload_certificates)
         stopping = asyncio.create_task(stop_requested.wait())
         kept = [asyncio.create_task(worker.keep()) for worker in self._workers]
         ready = asyncio.create_task(self._all_ready())
@@ -136,6 +144,7 @@ class Supervisor:
                 kafka_port=port,
                 http_host=self._config.host,
                 http_port=self._ports.http,
+                has_tls=bool(self._config.tls_certificate_file),
             )
             for port in self._ports.kafka
         ]
@@ -145,6 +154,10 @@ class Supervisor:
     def _end_at_once(self, number: signal.Signals) -> None:
         self._kill_all()
         end_at_once(number)
+
+    def _reload_certificates(self) -> None:
+        for worker in self._workers:
+            worker.signal(signal.SIGHUP)
 
     def _kill_all(self) -> None:
         for worker in self._workers:

@@ -20,6 +20,7 @@ from goqueue.client.log_cluster import PATIENCE_SECONDS, LogCluster
 from goqueue.client.log_ranges import EARLIEST, READ_COMMITTED
 from goqueue.client.offset_commits import commit_offsets
 from goqueue.client.patience import Patience
+from goqueue.client.profiles import security_at
 from goqueue.spark.archive.delta_table import BatchMark, stream_app_id, write_batch
 from goqueue.spark.archive.losses import loss_text
 from goqueue.spark.archive.rows import ArchiveRows
@@ -86,7 +87,9 @@ def archive_writer(
     `tell` gets a line on records that were deleted before they were archived.
     """
     target = archive_target(archive.table)
-    with LogCluster(archive.bootstrap_servers) as cluster:
+    with LogCluster(
+        archive.bootstrap_servers, security=security_at(archive.bootstrap_servers)
+    ) as cluster:
         topic = cluster.topics([archive.topic])[archive.topic]
     _value_plan(archive)  # what is wrong with the schema is said before anything starts
     table = make_archive(target, topic.name, topic.id)
@@ -153,7 +156,9 @@ def lost_offsets(
 ) -> dict[int, tuple[int, int]]:
     """What the log lacks of the offsets that a batch is about to archive: (first, first after)."""
     places = [(archive.topic, partition) for partition in ends]
-    with LogCluster(archive.bootstrap_servers, was_reached=True) as cluster:
+    with LogCluster(
+        archive.bootstrap_servers, was_reached=True, security=security_at(archive.bootstrap_servers)
+    ) as cluster:
         earliest = cluster.offsets(dict.fromkeys(places, EARLIEST), isolation=READ_COMMITTED)
     lost = {}
     for partition, end in ends.items():
@@ -170,7 +175,12 @@ def publish_offsets(archive: Archive, ends: Mapping[int, int]) -> None:
     patience = Patience(_BROKER_PATIENCE_MS)
     while True:
         try:
-            return commit_offsets(archive.bootstrap_servers, archive.group, offsets)
+            return commit_offsets(
+                archive.bootstrap_servers,
+                archive.group,
+                offsets,
+                security_at(archive.bootstrap_servers),
+            )
         except BrokerUnreachable as error:
             patience.wait(error)
         except RequestRefused as error:
@@ -183,7 +193,9 @@ def make_retention_wait(archive: Archive) -> None:
     """Segments of the topic stay until the archive's group has passed them."""
 
     async def change() -> None:
-        async with KafkaAdmin(archive.bootstrap_servers) as admin:
+        async with KafkaAdmin(
+            archive.bootstrap_servers, security_at(archive.bootstrap_servers)
+        ) as admin:
             await admin.alter_settings(
                 archive.topic, changed={"retention.archive.group": archive.group}
             )

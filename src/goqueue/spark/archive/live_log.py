@@ -107,7 +107,9 @@ class _LiveReader(BatchReader):
         self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        with LogCluster(self._live.options.bootstrap_servers) as cluster:
+        with LogCluster(
+            self._live.options.bootstrap_servers, security=self._live.options.security
+        ) as cluster:
             for _ in range(_PLAN_ATTEMPTS):
                 try:
                     return self._plan(cluster)
@@ -160,7 +162,11 @@ class _LiveReader(BatchReader):
                 rest = replace(rest, start=first)
 
     def _first_offset(self, wanted: LogRange) -> int:
-        with LogCluster(self._live.options.bootstrap_servers, was_reached=True) as cluster:
+        with LogCluster(
+            self._live.options.bootstrap_servers,
+            was_reached=True,
+            security=self._live.options.security,
+        ) as cluster:
             return cluster.offsets({wanted.place: EARLIEST}, isolation=READ_COMMITTED)[wanted.place]
 
     def _archived(self, partition: int, start: int, end: int) -> list[ArchivedRange]:

@@ -8,6 +8,7 @@ from pyspark.sql.types import StructField, StructType
 
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST, READ_COMMITTED
+from goqueue.client.profiles import security_at
 from goqueue.spark.archive.archive import value_plan
 from goqueue.spark.archive.delta_schema import TableMismatch, merge_schemas, stored_schema
 from goqueue.spark.archive.delta_table import TableTarget, read_delta, table_schema
@@ -59,7 +60,7 @@ def archived(
     target = archive_target(table)
     state = open_archive(target)
     name = archived_topic(state, target) if topic is None else topic
-    with LogCluster(bootstrap_servers) as cluster:
+    with LogCluster(bootstrap_servers, security=security_at(bootstrap_servers)) as cluster:
         found = cluster.topics([name])[name]
         check_topic(state, target, name, found.id)
         start = _live_start(state, target, found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LATEST, READ_COMMITTED
+from goqueue.client.profiles import security_at
 from goqueue.model.errors import UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX
 from goqueue.model.queues.dead_letters import dead_letter_topic, marks_topic
@@ -68,12 +69,16 @@ class DeadLetters:
 
     def letters_id(self) -> str:
         """Of the dead-letter topic: one that is made again begins anew."""
-        with LogCluster(self.bootstrap_servers) as cluster:
+        with LogCluster(
+            self.bootstrap_servers, security=security_at(self.bootstrap_servers)
+        ) as cluster:
             return str(cluster.topics([self.letters_topic])[self.letters_topic].id)
 
     def marks_end(self) -> tuple[str, int] | None:
         """The marks' topic id and end, or None before the first redrive."""
-        with LogCluster(self.bootstrap_servers) as cluster:
+        with LogCluster(
+            self.bootstrap_servers, security=security_at(self.bootstrap_servers)
+        ) as cluster:
             try:
                 topic = cluster.topics([self.marks_topic])[self.marks_topic]
             except UnknownTopic:

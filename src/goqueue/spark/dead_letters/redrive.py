@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.log_cluster import LogCluster
+from goqueue.client.profiles import security_at
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT
 from goqueue.model.queues.dead_letters import MARKS_PARTITIONS, MARKS_SETTINGS
 from goqueue.spark.dead_letters.reading import DeadLetters
@@ -47,7 +48,9 @@ def waiting(frame: "DataFrame", letters: DeadLetters, where: str | None) -> "Dat
     """The chosen letters that were not sent back, and have a topic to go to."""
     from pyspark.sql import functions
 
-    with LogCluster(letters.bootstrap_servers) as cluster:
+    with LogCluster(
+        letters.bootstrap_servers, security=security_at(letters.bootstrap_servers)
+    ) as cluster:
         topics = sorted(cluster.topics())
     chosen = frame if where is None else frame.where(where)
     return chosen.where(
@@ -57,7 +60,9 @@ def waiting(frame: "DataFrame", letters: DeadLetters, where: str | None) -> "Dat
 
 def _make_marks(letters: DeadLetters) -> tuple[str, int]:
     async def make() -> None:
-        async with KafkaAdmin(letters.bootstrap_servers) as admin:
+        async with KafkaAdmin(
+            letters.bootstrap_servers, security_at(letters.bootstrap_servers)
+        ) as admin:
             await admin.create_topic(
                 letters.marks_topic, partitions=MARKS_PARTITIONS, settings=dict(MARKS_SETTINGS)
             )

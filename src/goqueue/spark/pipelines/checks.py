@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.log_cluster import LogCluster
+from goqueue.client.profiles import security_at
 from goqueue.model.errors import GoQueueError, UnknownTopic
 from goqueue.spark.pipelines.definition import PipelineDefinition, read_definition
 from goqueue.spark.pipelines.definition_file import read_definition_file
@@ -73,7 +74,9 @@ def check_broker(pipeline: Pipeline) -> None:
     """The broker answers, and has the topics."""
     definition, problems = pipeline.definition, Problems()
     try:
-        with LogCluster(definition.bootstrap_servers) as cluster:
+        with LogCluster(
+            definition.bootstrap_servers, security=security_at(definition.bootstrap_servers)
+        ) as cluster:
             for topic, place in _topics(pipeline).items():
                 try:
                     cluster.topics([topic])
@@ -104,7 +107,9 @@ def make_sink_topic(definition: PipelineDefinition) -> None:
     sink = definition.sink
     if sink is None or sink.topic is None or sink.partitions is None:
         return
-    with LogCluster(definition.bootstrap_servers) as cluster:
+    with LogCluster(
+        definition.bootstrap_servers, security=security_at(definition.bootstrap_servers)
+    ) as cluster:
         try:
             cluster.topics([sink.topic])
         except UnknownTopic:
@@ -112,7 +117,7 @@ def make_sink_topic(definition: PipelineDefinition) -> None:
 
 
 async def _create(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    async with KafkaAdmin(bootstrap_servers) as admin:
+    async with KafkaAdmin(bootstrap_servers, security_at(bootstrap_servers)) as admin:
         await admin.create_topic(topic, partitions=partitions)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
+from goqueue.client.profiles import security_at
 from goqueue.model.errors import OffsetOutOfRange
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PRIORITY, TTL_MS
 from goqueue.spark.archive.delta_table import read_delta
@@ -130,7 +131,10 @@ class ReplayRecords:
         return self.spark.read.format("goqueue").options(**options).load()
 
     def _log_ranges(self) -> Ranges:
-        with LogCluster(self.definition.bootstrap_servers) as cluster:
+        with LogCluster(
+            self.definition.bootstrap_servers,
+            security=security_at(self.definition.bootstrap_servers),
+        ) as cluster:
             topics = cluster.topics(self._source.topics)
             earliest, latest = log_ends(cluster, places_of(topics), READ_COMMITTED)
             start = self._log_start(cluster, earliest, latest)

@@ -8,10 +8,12 @@ from typing import Final
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.record_block import COMPRESSIONS
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.transactions.group_names import GROUP_ID_MAX_LENGTH, is_group_id
 from goqueue.spark.kafka_options import PRODUCER_REFUSED, PRODUCER_WITHOUT_EFFECT
 from goqueue.spark.option_names import GivenOptions, InvalidOption
+from goqueue.spark.security_options import SECURITY_ALIASES, SECURITY_OPTIONS, parse_security
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -47,13 +49,15 @@ _KNOWN: Final = (
     # Spark's own, which it hands on.
     "checkpointLocation",
     "queryName",
+    *SECURITY_OPTIONS,
 )
-_ALIASES: Final = {"compression": "compression.type"}
+_ALIASES: Final = {"compression": "compression.type", **SECURITY_ALIASES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
     bootstrap_servers: str
+    security: ClientSecurity
     # None: each row names its topic.
     topic: str | None
     is_exactly_once: bool
@@ -88,6 +92,7 @@ def parse_options(given: Mapping[str, str], *, is_stream: bool) -> WriterOptions
         raise InvalidOption("transaction.sequence counts the writes of a transaction.id; give both")
     return WriterOptions(
         bootstrap_servers=bootstrap_servers,
+        security=parse_security(options, bootstrap_servers),
         topic=options.text("topic") or None,
         is_exactly_once=guarantee == EXACTLY_ONCE,
         transaction_id=transaction_id,

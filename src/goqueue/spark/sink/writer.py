@@ -60,7 +60,8 @@ def batch_writer(
     parsed = _parse(options, schema, overwrite=overwrite, is_stream=False)
     if parsed.topic is not None:
         # Before any task starts: is the broker there, and does it have or make the topic?
-        with closing(LogWriter(parsed.bootstrap_servers, delivery_timeout_ms=1)) as probe:
+        probe = LogWriter(parsed.bootstrap_servers, delivery_timeout_ms=1, security=parsed.security)
+        with closing(probe):
             probe.topic(parsed.topic)
     return GoQueueBatchWriter(parsed)
 
@@ -167,6 +168,7 @@ def _write(
         transactional_id=transactional_id,
         transaction_timeout_ms=options.transaction_timeout_ms,
         delivery_timeout_ms=options.delivery_timeout_ms,
+        security=options.security,
     )
     alive: AbstractContextManager[None] = nullcontext()
     if is_member and group_id is not None:
@@ -208,6 +210,7 @@ def _group(
         bootstrap_servers=options.bootstrap_servers,
         http_url=options.http_url,
         delivery_timeout_ms=timeout_ms or options.delivery_timeout_ms,
+        security=options.security,
     )
 
 

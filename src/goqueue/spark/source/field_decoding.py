@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from goqueue.client.http_api import HttpRefused
 from goqueue.client.registry import RegisteredSchema, Registry
+from goqueue.model.client_security import NO_SECURITY, ClientSecurity
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.source.nesting import DEPTH_DEFAULT
@@ -46,6 +47,7 @@ class FieldPlan:
     max_depth: int = DEPTH_DEFAULT
     # Of Protobuf: the message, or the first of its file.
     message: str = ""
+    security: ClientSecurity = NO_SECURITY
 
     def spark_type(self) -> DataType:
         match self.format:
@@ -65,7 +67,7 @@ class FieldPlan:
 
     def _writer_schemas(self) -> WriterSchemas:
         return WriterSchemas(
-            Registry(self.registry_url),
+            Registry(self.registry_url, self.security),
             subject=self.subject,
             version=self.chosen.version,
             evolution=self.evolution,
@@ -142,8 +144,8 @@ def plan_fields(
         return {}
     from goqueue.client.http_address import find_http_urls
 
-    url = options.registry_url or find_http_urls(options.bootstrap_servers)
-    registry = Registry(url)
+    url = options.registry_url or find_http_urls(options.bootstrap_servers, options.security)
+    registry = Registry(url, options.security)
     plans = {}
     for name, given in wanted.items():
         subject = given.subject or _subject_of(options, name)
@@ -159,6 +161,7 @@ def plan_fields(
             name=name,
             format=given.format,
             registry_url=url,
+            security=options.security,
             subject=subject,
             chosen=chosen,
             skip_undecodable=options.skip_undecodable,
@@ -181,7 +184,7 @@ def plan_columns(options: SourceOptions, schema: StructType) -> dict[str, FieldP
 
 def _with_columns(plan: FieldPlan, wanted: str) -> FieldPlan:
     newest = plan.chosen.version or 1
-    registry = Registry(plan.registry_url)
+    registry = Registry(plan.registry_url, plan.security)
     for version in range(newest, max(newest - _VERSIONS_TRIED, 0), -1):
         if version != newest:
             try:

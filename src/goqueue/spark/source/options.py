@@ -12,9 +12,16 @@ from goqueue.client.addresses import parse_addresses
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.log_cluster import PATIENCE_SECONDS
 from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, READ_UNCOMMITTED
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.settings import INT32_MAX, INT64_MAX
 from goqueue.spark.kafka_options import CONSUMER_REFUSED, CONSUMER_WITHOUT_EFFECT
 from goqueue.spark.option_names import GivenOptions, InvalidOption
+from goqueue.spark.security_options import (
+    PROFILE,
+    SECURITY_ALIASES,
+    SECURITY_OPTIONS,
+    parse_security,
+)
 from goqueue.spark.source.log_position import (
     FROM_EARLIEST,
     FROM_LATEST,
@@ -79,6 +86,7 @@ _KNOWN: Final = (
     "schema.evolution",
     DEPTH_OPTION,
     "mode",
+    *SECURITY_OPTIONS,
 )
 # `load("orders")` arrives as the option `path`.
 _ALIASES: Final = {
@@ -87,6 +95,7 @@ _ALIASES: Final = {
     "path": "topic",
     "max.partition.fetch.bytes": "fetch.max.bytes",
     "recursive.fields.max.depth": DEPTH_OPTION,
+    **SECURITY_ALIASES,
 }
 
 # As Spark's Kafka source has it.
@@ -127,6 +136,9 @@ class FieldFormat:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     bootstrap_servers: str
+    security: ClientSecurity
+    profile: str
+    """Its name, where one is named."""
     choice: TopicChoice
     start: LogPosition
     end: LogPosition
@@ -184,8 +196,11 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) ->
     level = options.choice(
         "isolation.level", ("read_committed", "read_uncommitted"), "read_committed"
     )
+    bootstrap_servers = _bootstrap_servers(options)
     return SourceOptions(
-        bootstrap_servers=_bootstrap_servers(options),
+        bootstrap_servers=bootstrap_servers,
+        security=parse_security(options, bootstrap_servers),
+        profile=options.text(PROFILE),
         choice=_topic_choice(options),
         start=start,
         end=end,

@@ -35,7 +35,10 @@ def read_rows(
 ) -> "Iterator[pa.RecordBatch]":
     options = reading.options
     with LogCluster(
-        options.bootstrap_servers, patience_seconds=options.patience_seconds, was_reached=True
+        options.bootstrap_servers,
+        patience_seconds=options.patience_seconds,
+        was_reached=True,
+        security=options.security,
     ) as cluster:
         rows = _counted_rows(cluster, reading, wanted, bounds)
         yield from _fetched_rows(cluster, reading, wanted, bounds) if rows is None else rows

@@ -36,7 +36,9 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with LogCluster(
-            options.bootstrap_servers, patience_seconds=options.patience_seconds
+            options.bootstrap_servers,
+            patience_seconds=options.patience_seconds,
+            security=options.security,
         ) as cluster:
             ranges = plan_ranges(cluster, options, self._bounds)
         return [InputPartition(each) for each in ranges]

@@ -82,6 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "bootstrap.servers": self._options.bootstrap_servers,
             "group.id": self._options.group_id,
             "groupIdPrefix": self._options.group_prefix,
+            "profile": self._options.profile,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -101,6 +102,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planner(self) -> StreamPlanner:
         if self._cluster is None:
             self._cluster = LogCluster(
-                self._options.bootstrap_servers, patience_seconds=self._options.patience_seconds
+                self._options.bootstrap_servers,
+                patience_seconds=self._options.patience_seconds,
+                security=self._options.security,
             )
         return StreamPlanner(self._cluster, self._options)

@@ -10,6 +10,7 @@
            broker settings  pass over them
            client metrics   pass over them
            backups          go on compacting, and deciding transactions
+      3    security         let everybody in, and hold nobody to rules or quotas
 
 A feature is used first when all brokers that the cluster knows say that they know it: also those
 that are down, since one that was only cut off comes back as it was. What is stored then comes with
@@ -41,6 +42,7 @@ class Feature(Enum):
     BROKER_SETTINGS = (2, "changing these settings of brokers at run time")
     CLIENT_METRICS = (2, "subscribing to metrics of clients")
     BACKUPS = (2, "backups")
+    SECURITY = (3, "users, rules and quotas")
 
     @property
     def level(self) -> int:

@@ -11,6 +11,7 @@ from goqueue.model.configs import ConfigChange, ConfigOp, ConfigResource, Config
 from goqueue.model.errors import NotLeader, OlderBrokers
 from goqueue.model.groups.streams_messages import StreamsGroupHeartbeat
 from goqueue.model.groups.tasks import NO_TASKS
+from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId, topic_partition
 from goqueue.model.replication_config import LEADER_RATE, MOVES_PAUSED
 from goqueue.model.topics import NewTopic
@@ -186,7 +187,7 @@ async def test_whoever_stops_in_order_leaves_its_level_behind(nodes: Nodes) -> N
     await nodes.make_topic(replicas=(1,))
     await nodes.store.put(*keys.feature_level_entry(1))
     known = one.node.image.nodes[NodeId(2)].record
-    assert known.feature_level == 2
+    assert known.feature_level == FEATURE_LEVEL
     entry = keys.node_entry(NodeId(2), msgspec.structs.replace(known, feature_level=1))
     await nodes.store.put(*entry)
     await nodes.until(lambda: level_of(two) == 1)

@@ -11,6 +11,7 @@ from goqueue.broker.peers import connections
 from goqueue.broker.peers.connections import Peers
 from goqueue.client.connection import Connection
 from goqueue.client.questions import metadata_request
+from goqueue.model.client_security import ClientSecurity
 from goqueue.model.errors import BrokerUnreachable
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.topics import NewTopic
@@ -108,8 +109,8 @@ async def test_calls_share_connections_and_a_lost_one_is_made_anew(
     opened: list[Connection] = []
     connect = connections._connect
 
-    async def counted(address: connections.Address) -> Connection:
-        opened.append(await connect(address))
+    async def counted(address: connections.Address, security: ClientSecurity) -> Connection:
+        opened.append(await connect(address, security))
         return opened[-1]
 
     monkeypatch.setattr(connections, "_connect", counted)

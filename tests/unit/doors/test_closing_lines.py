@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from goqueue.doors.kafka.closing_lines import (
+from goqueue.doors.closing_lines import (
     LINES_MAX,
     LINES_PER_HOST,
     WINDOW_SECONDS,

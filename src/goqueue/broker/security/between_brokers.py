@@ -1,0 +1,34 @@
+"""How brokers of a cluster reach each other: by TLS where they have it, as a user of their own.
+
+Its password is made from the master key, which all of them have and nobody else.
+"""
+
+from typing import Final
+
+from goqueue.broker.security.master_key import MasterKey
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.client_security import SCRAM_SHA_256, ClientSecurity
+
+# No user can be called so.
+BROKERS_NAME: Final = "__brokers__"
+
+
+def brokers_password(master_key: MasterKey) -> str:
+    return master_key.secret("brokers", "").hex()
+
+
+def security_between_brokers(config: BrokerConfig, master_key: MasterKey | None) -> ClientSecurity:
+    """`master_key` None: brokers need not log in.
+
+    A broker shows its own certificate to others that ask for one.
+    """
+    has_tls = bool(config.tls_certificate_file)
+    return ClientSecurity(
+        tls=has_tls,
+        ca_file=config.tls_ca_file,
+        certificate_file=config.tls_certificate_file,
+        key_file=config.tls_key_file if has_tls else "",
+        mechanism="" if master_key is None else SCRAM_SHA_256,
+        username="" if master_key is None else BROKERS_NAME,
+        password="" if master_key is None else brokers_password(master_key),
+    )

@@ -1,0 +1,66 @@
+"""Users: who can log in, and by what. Of passwords only what proves them is kept (RFC 5802)."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from goqueue.model.caller import Principal
+from goqueue.model.errors import InvalidRequest
+
+# Kafka's word for the principals of clients.
+USER_KIND: Final = "User"
+NAME_MAX_LENGTH: Final = 200
+# More than anybody types; what is hashed is as long as this at most.
+PASSWORD_MAX_LENGTH: Final = 1_024
+# Names that begin so are the brokers' own.
+RESERVED_PREFIX: Final = "__"
+# As whom brokers log in to each other.
+BROKERS_USER: Final = "__brokers__"
+BROKERS: Final = Principal("Broker", "brokers")
+# A name is shown in logs, lies in a key of the metadata, and stands before a colon in Basic's.
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f:/*]+")
+
+
+class ScramRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server keeps of a password for one mechanism (RFC 5802, 3)."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`scram` by mechanism; one without any logs in by keys, certificates or tokens alone.
+
+    An administrator may do everything in its tenant; without a tenant, everything.
+    """
+
+    name: str
+    tenant: str = ""
+    is_admin: bool = False
+    scram: Mapping[str, ScramRecord] = {}
+    created_ms: int = 0
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(USER_KIND, self.name, self.tenant)
+
+
+def check_user_name(name: str) -> None:
+    if len(name) > NAME_MAX_LENGTH or _NAME.fullmatch(name) is None:
+        raise InvalidRequest(
+            f"user name: must have 1 to {NAME_MAX_LENGTH} characters, and no control characters, "
+            "colons, slashes or asterisks"
+        )
+    if name.startswith(RESERVED_PREFIX):
+        raise InvalidRequest(f"user name: {RESERVED_PREFIX} at its beginning is for brokers")
+
+
+def check_password(password: str) -> None:
+    if not 1 <= len(password) <= PASSWORD_MAX_LENGTH:
+        raise InvalidRequest(f"password: must have 1 to {PASSWORD_MAX_LENGTH} characters")
+    if "\0" in password:
+        raise InvalidRequest("password: must not have the character NUL")
