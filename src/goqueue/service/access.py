@@ -25,6 +25,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -56,6 +57,7 @@ from goqueue.model.rights import (
     ReadableTransactionCommit,
     Resource,
     SchemaScope,
+    TokenOwner,
     Verb,
     WritablePartitions,
     WritableSubject,
@@ -63,6 +65,9 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.errors import TokenAccessDenied
+from goqueue.model.security.tokens import DelegationToken
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
@@ -86,6 +91,8 @@ _DENIED: Final[dict[Resource, type[AccessDenied]]] = {
     Resource.CLUSTER: ClusterAccessDenied,
     Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
     Resource.SUBJECT: SubjectAccessDenied,
+    Resource.USER: TokenAccessDenied,
+    Resource.DELEGATION_TOKEN: TokenAccessDenied,
 }
 _WORDS: Final = {
     Resource.TOPIC: "topic",
@@ -93,6 +100,8 @@ _WORDS: Final = {
     Resource.CLUSTER: "the cluster",
     Resource.TRANSACTIONAL_ID: "transactional id",
     Resource.SUBJECT: "subject",
+    Resource.USER: "user",
+    Resource.DELEGATION_TOKEN: "delegation token",
 }
 
 
@@ -354,6 +363,28 @@ class Access:
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
+
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password."""
+        if caller.principal.kind != USER_KIND or caller.principal.name != name:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return ChangeableUser(name)
+
+    def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
+        """Everyone may make delegation tokens of its own (KIP-373)."""
+        if owner != str(caller.principal):
+            self._check(caller, Resource.USER, owner, Verb.CREATE_TOKENS)
+        return TokenOwner(owner)
+
+    def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
+        """Its owner, those who may renew it, and who may see it or all of its owner."""
+        asks = str(caller.principal)
+        is_named = asks == token.owner or asks in token.renewers
+        sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
+        sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
+        return is_named or sees_it or sees_all
 
     # --- deciding -------------------------------------------------------------------------
 

@@ -22,13 +22,16 @@ from goqueue.service.queues import QueueService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
+from goqueue.service.tokens import TokenService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
 
 
 class BrokerService:
@@ -66,6 +69,9 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
+        self.log_ins = LogIns(node, self.authentication)
+        self.users = UserService(node, access)
+        self.tokens = TokenService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

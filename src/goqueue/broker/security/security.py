@@ -6,8 +6,11 @@ from pathlib import Path
 
 from goqueue.broker.security.between_brokers import security_between_brokers
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
+from goqueue.broker.security.oauth.bearer_tokens import open_bearer_tokens
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.scram_records import ScramRecords
 from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
@@ -31,6 +34,9 @@ class Security:
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
         self.passwords = Passwords()
+        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
+        # None: there is no identity provider.
+        self.bearer_tokens = open_bearer_tokens(config)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
 
@@ -44,6 +50,10 @@ class Security:
         given = self._config.security_master_key_file
         path = Path(given) if given else self._config.data_dir / FILE_NAME
         return MasterKey.load(path, may_make=not given and not self._config.cluster)
+
+    @cached_property
+    def scram_records(self) -> ScramRecords:
+        return ScramRecords(self.master_key, lambda: self.image, self.clock_ms)
 
     @cached_property
     def between_brokers(self) -> ClientSecurity:

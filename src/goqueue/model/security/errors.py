@@ -1,6 +1,6 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import BrokerUnreachable, GoQueueError, InvalidRequest
+from goqueue.model.errors import AccessDenied, BrokerUnreachable, GoQueueError, InvalidRequest
 
 
 class AuthenticationFailed(GoQueueError):
@@ -15,6 +15,12 @@ class UnknownUser(GoQueueError):
     code = "unknown_user"
 
 
+class UnknownCredential(UnknownUser):
+    """The user is there, or not; what was to be removed is not."""
+
+    code = "unknown_credential"
+
+
 class UserExists(InvalidRequest):
     code = "user_exists"
 
@@ -23,6 +29,38 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnsupportedMechanism(InvalidRequest):
+    code = "unsupported_sasl_mechanism"
+
+
+class TokensDisabled(GoQueueError):
+    code = "delegation_tokens_disabled"
+
+
+class TokenNotAllowed(GoQueueError):
+    """Who logged in by a token gets no further ones, and nobody without having logged in."""
+
+    code = "delegation_token_not_allowed"
+
+
+class TokenAccessDenied(AccessDenied):
+    code = "delegation_token_access_denied"
+
+
+class TokenNotOwned(AccessDenied):
+    """Only owners and those whom they named renew and end a token."""
+
+    code = "delegation_token_not_owned"
+
+
+class UnknownToken(GoQueueError):
+    code = "unknown_delegation_token"
+
+
+class TokenExpired(GoQueueError):
+    code = "delegation_token_expired"
 
 
 def not_let_in(address: tuple[str, int], error: AuthenticationFailed) -> BrokerUnreachable:

@@ -54,6 +54,8 @@ from goqueue.doors.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     share_acknowledge,
     share_fetch,
     share_group_describe,
@@ -128,5 +130,7 @@ OPERATIONS: Final[Mapping[int, Operation]] = {
         unregister_broker,
         get_telemetry_subscriptions,
         push_telemetry,
+        sasl_handshake,
+        sasl_authenticate,
     )
 }
