@@ -23,3 +23,9 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
