@@ -33,3 +33,9 @@ class MasterKeyUnusable(GoQueueError):
 
 class UnknownKey(GoQueueError):
     code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
