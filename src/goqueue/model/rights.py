@@ -107,6 +107,12 @@ class ReadableSubjects(_Allowed):
     __slots__ = ()
 
 
+class SeenKeyUsers(_Allowed):
+    """Users whose keys may be seen."""
+
+    __slots__ = ()
+
+
 class DescribableGroups(_Allowed):
     __slots__ = ()
 
@@ -199,6 +205,9 @@ class SchemaScope(NamedTuple):
 # Settings that may be seen, and changed.
 ReadableScope = NewType("ReadableScope", SchemaScope)
 ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
+
+# One's own key, or any with the right to alter the cluster.
+RemovableKey = NewType("RemovableKey", str)
 
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)

@@ -55,8 +55,10 @@ from goqueue.model.rights import (
     ReadableTopic,
     ReadableTopics,
     ReadableTransactionCommit,
+    RemovableKey,
     Resource,
     SchemaScope,
+    SeenKeyUsers,
     TokenOwner,
     Verb,
     WritablePartitions,
@@ -139,6 +141,10 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
 class Access:
     def __init__(self, rules: Rules | None = None) -> None:
         self._rules = rules
+
+    @property
+    def has_rules(self) -> bool:
+        return self._rules is not None
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -367,8 +373,8 @@ class Access:
     # --- users ----------------------------------------------------------------------------
 
     def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
-        """Everyone may change its own password."""
-        if caller.principal.kind != USER_KIND or caller.principal.name != name:
+        """Everyone may change its own password, and make keys of its own."""
+        if not _is_self(caller, name):
             self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
         return ChangeableUser(name)
 
@@ -385,6 +391,19 @@ class Access:
         sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
         sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
         return is_named or sees_it or sees_all
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself."""
+        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
 
     # --- deciding -------------------------------------------------------------------------
 
@@ -409,6 +428,11 @@ class Access:
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
         raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+
+
+def _is_self(caller: Caller, user: str) -> bool:
+    principal = caller.principal
+    return principal.kind == USER_KIND and principal.name == user
 
 
 def _word(verb: Verb) -> str:

@@ -1,6 +1,5 @@
 """Who somebody is, by what it shows. Every door asks here, and nowhere else."""
 
-import asyncio
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -17,7 +16,6 @@ class Authentication:
 
     def __init__(self, node: Node) -> None:
         self._security = node.security
-        self._delay_s = node.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def is_on(self) -> bool:
@@ -78,7 +76,7 @@ class Authentication:
 
     async def delay(self) -> None:
         """Before whoever failed is told: who guesses waits."""
-        await asyncio.sleep(self._delay_s)
+        await self._security.failed_logins.delay()
 
     async def _refused(self) -> AuthenticationFailed:
         await self.delay()

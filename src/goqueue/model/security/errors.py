@@ -69,3 +69,13 @@ def not_let_in(address: tuple[str, int], error: AuthenticationFailed) -> BrokerU
         f"the broker at {address[0]}:{address[1]} does not let this one in; all brokers of "
         f"a cluster need the same master key: {error.message}"
     )
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
