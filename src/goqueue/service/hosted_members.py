@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
@@ -24,6 +25,7 @@ class HostedMemberService:
         self._node = node
         self._members = node.members
         self._access = access
+        self._metering = Metering(node)
 
     # --- the classic protocol -------------------------------------------------------------
 
@@ -90,9 +92,12 @@ class HostedMemberService:
     ) -> MemberPoll:
         """`after` is the last answer that the client has; what was lost is delivered again."""
         rights = self._rights(caller, group)
-        return await self._members.poll(
+        self._metering.reading(caller)
+        polled = await self._members.poll(
             rights, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
         )
+        self._metering.have_read(caller, (each.record for each in polled.records))
+        return polled
 
     async def commit(
         self,

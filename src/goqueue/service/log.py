@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
 from goqueue.model.log import (
@@ -40,6 +41,8 @@ class LogService:
         self._anywhere = node.log_anywhere
         self._access = access
         self._draining = node.draining
+        self._limits = node.quotas.limits
+        self._metering = Metering(node)
 
     def produce(
         self,
@@ -58,6 +61,8 @@ class LogService:
         partition by what it knows of the topic; it is told where that may be out of date."""
         access = self._access
         writable = access.writable_topic(caller, topic)
+        if caller.principal.tenant:
+            self._limits.check_storage(caller)
         # Who wants no answer could not be told to send it again.
         if connection is not None and acks:
             self._draining.check(topic, index, connection, records)
@@ -132,7 +137,10 @@ class LogService:
     ) -> RecordPage:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
-        return await self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        self._metering.reading(caller)
+        page = await self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        self._metering.have_read(caller, page.records)
+        return page
 
     async def count_records(
         self, caller: Caller, topic: str, index: int, wanted: CountRequest

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import list_dead_letters, redrive
+from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
 from goqueue.model.calls import Unanswered
 from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter, dead_letter_topic
@@ -37,6 +38,7 @@ class QueueService:
         self._node = node
         self._queues = node.queues
         self._access = access
+        self._metering = Metering(node)
         self._describing = asyncio.Semaphore(DESCRIBING_MAX)
 
     # --- messages -------------------------------------------------------------------------
@@ -47,7 +49,10 @@ class QueueService:
         """Lease messages of any partition; waits as long as the request says."""
         reader = self._access.readable_group(caller, group)
         readable = self._access.readable_topic(caller, topic)
-        return await self._queues.receive(reader, readable, request)
+        self._metering.receiving(caller)
+        deliveries = await self._queues.receive(reader, readable, request)
+        self._metering.have_received(caller, [each.record for each in deliveries])
+        return deliveries
 
     async def settle(
         self,

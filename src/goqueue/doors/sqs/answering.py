@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.long_poll import gone
+from goqueue.doors.web.metering import measured
 from goqueue.doors.web.sending import respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Caller, Door
@@ -138,7 +140,8 @@ class Answering:
         host = head.host.decode("latin-1")
         trace = head.trace.decode("latin-1")
         call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace)
-        return await action.carry_out(self._service, call, request)
+        carrying_out = partial(action.carry_out, self._service, call, request)
+        return await measured(self._service.quotas, caller, carrying_out)
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:
         try:

@@ -10,6 +10,7 @@ from typing import Final
 from goqueue.doors.kafka.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -23,6 +24,7 @@ from goqueue.doors.kafka.handlers import (
     delete_records,
     delete_share_group_offsets,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -128,5 +130,7 @@ OPERATIONS: Final[Mapping[int, Operation]] = {
         unregister_broker,
         get_telemetry_subscriptions,
         push_telemetry,
+        describe_client_quotas,
+        alter_client_quotas,
     )
 }
