@@ -11,6 +11,7 @@ from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import GoQueueError, InvalidRequest, PolicyViolation
+from goqueue.model.measuring.quotas import QuotaFigures
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
 from goqueue.model.security.quotas import (
     QUOTAS_MAX,
@@ -139,8 +140,10 @@ class Quotas:
     def usage(self, _cluster: InspectableCluster) -> list[QuotaUsage]:
         return self.ledger.usage(self.now_ms(), USAGE_MAX)
 
-    def figures(self) -> list[QuotaUsage]:
-        return self.ledger.usage(self.now_ms(), USAGE_MAX)
+    def figures(self) -> QuotaFigures:
+        throttled = self.ledger.throttled_ms
+        seconds = {kind: throttled[kind] / 1000 for kind in QuotaKind}
+        return QuotaFigures(seconds, self.ledger.usage(self.now_ms(), USAGE_MAX))
 
     def admit(self, caller: Caller, kind: QuotaKind) -> None:
         """Before something is done: raises while the caller is in debt."""
