@@ -193,6 +193,15 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "ShareGroupDescribe": (Variant({"group_ids": (SHARE_GROUP,)}),),
     "StreamsGroupHeartbeat": (Variant({}), Variant(_STREAMS_JOIN)),
     "StreamsGroupDescribe": (Variant({"group_ids": (STREAMS_GROUP,)}),),
+    "DescribeClientQuotas": (Variant({"components": ()}),),
+    "AlterClientQuotas": (
+        Variant(
+            {
+                "entries.entity": ({"entity_type": "user", "entity_name": "nobody"},),
+                "entries.ops": ({"key": "producer_byte_rate", "value": 1_000.0, "remove": False},),
+            }
+        ),
+    ),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),

@@ -208,6 +208,11 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("PATCH", "/cluster/settings"): _plain(
         "/cluster/settings", {"config": {"max.connections": "9000"}}
     ),
+    ("GET", "/quotas"): _plain("/quotas"),
+    ("PATCH", "/quotas"): _plain(
+        "/quotas", {"changes": [{"user": "nobody", "set": {"producer_byte_rate": 1_000}}]}
+    ),
+    ("GET", "/quotas/usage"): _plain("/quotas/usage"),
     ("GET", "/clients/metrics"): _plain("/clients/metrics"),
     ("GET", "/clients/subscriptions"): _plain("/clients/subscriptions"),
     ("PUT", "/clients/subscriptions/{name:str}"): _plain(

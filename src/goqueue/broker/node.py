@@ -39,6 +39,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.quotas.quotas import Quotas
 from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
@@ -141,6 +142,7 @@ class Node:
         self.changes = changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
         self.security = Security(config, changes, self._follower, clock_ms)
+        self.quotas = Quotas(self, changes, self._follower)
         self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
         self.tracing = Tracing(
             config,
@@ -183,6 +185,7 @@ class Node:
             self.replica_serving.caught_up = self.replication.proposals.caught_up
             self.replica_serving.throttles = self.replication.throttles
         self.groups = Groups(self, config)
+        self.groups.check_new = self.quotas.limits.check_group
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(

@@ -14,6 +14,7 @@ def follow_settings(node: "Node") -> None:
         node.groups.use_settings(config)
         node.group_configs.use_defaults(config)
         node.transactions.use_settings(config)
+        node.quotas.use_settings(config)
         node.compactor.backoff_ms = config.log_cleaner_backoff_ms
         node.hosted.use_producer_expiration(config.producer_id_expiration_ms)
 

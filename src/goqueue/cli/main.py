@@ -18,6 +18,7 @@ from goqueue.cli.offsets import offsets
 from goqueue.cli.pipelines import pipeline
 from goqueue.cli.produce import produce
 from goqueue.cli.queues import queue
+from goqueue.cli.quotas import quotas
 from goqueue.cli.schemas import schemas
 from goqueue.cli.security.acls import acls
 from goqueue.cli.security.keys import keys
@@ -114,6 +115,7 @@ app.add_typer(topics, name="topics", rich_help_panel=_CLUSTER)
 app.add_typer(groups, name="groups", rich_help_panel=_CLUSTER)
 app.add_typer(offsets, name="offsets", rich_help_panel=_CLUSTER)
 app.add_typer(transactions, name="transactions", rich_help_panel=_CLUSTER)
+app.add_typer(quotas, name="quotas", rich_help_panel=_CLUSTER)
 app.add_typer(schemas, name="schemas", rich_help_panel=_CLUSTER)
 app.add_typer(secure, name="secure", rich_help_panel=_SECURITY)
 app.add_typer(profile, name="profile", rich_help_panel=_SECURITY)

@@ -14,6 +14,7 @@ from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
 from goqueue.model.scaling_config import ScalingSettings
 from goqueue.model.security.config import SecuritySettings
+from goqueue.model.security.quota_config import QuotaSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.tls_config import TlsSettings
 from goqueue.model.topic_config import TOPIC_SETTINGS
@@ -39,6 +40,7 @@ class BrokerConfig(
     TelemetrySettings,
     ScalingSettings,
     SecuritySettings,
+    QuotaSettings,
     TlsSettings,
 ):
     """The settings of one broker, parsed, with defaults filled in."""

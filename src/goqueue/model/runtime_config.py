@@ -43,6 +43,7 @@ RUNTIME_SETTINGS: Final = SettingTable(
         "group.streams.num.standby.replicas",
         "group.streams.session.timeout.ms",
         "log.cleaner.backoff.ms",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
         "max.groups",

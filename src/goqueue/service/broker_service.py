@@ -20,6 +20,7 @@ from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
+from goqueue.service.quotas import QuotaService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
@@ -71,6 +72,7 @@ class BrokerService:
         self.calls = CallService(node, access)
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
+        self.quotas = QuotaService(node, access)
         self.authentication = Authentication(node)
         self.log_ins = LogIns(node, self.authentication)
         self.users = UserService(node, access)

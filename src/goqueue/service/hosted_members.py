@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from time import monotonic
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.metering import Metering
 from goqueue.broker.security.waits import AccessChanged, any_change
 from goqueue.model.caller import Caller
 from goqueue.model.groups.hosted_members import (
@@ -27,6 +28,7 @@ class HostedMemberService:
         self._members = node.members
         self._waits = node.security.waits
         self._access = access
+        self._metering = Metering(node)
 
     # --- the classic protocol -------------------------------------------------------------
 
@@ -92,6 +94,23 @@ class HostedMemberService:
         after: int | None = None,
     ) -> MemberPoll:
         """`after` is the last answer that the client has; what was lost is delivered again."""
+        self._metering.reading(caller)
+        polled = await self._polled(
+            caller, group, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
+        )
+        self._metering.have_read(caller, (each.record for each in polled.records))
+        return polled
+
+    async def _polled(
+        self,
+        caller: Caller,
+        group: str,
+        member_id: str,
+        *,
+        max_records: int,
+        timeout_ms: int,
+        after: int | None,
+    ) -> MemberPoll:
         began = monotonic()
         while True:
             left_ms = max(timeout_ms - int((monotonic() - began) * 1000), 0)

@@ -6,6 +6,8 @@ from dataclasses import replace
 from goqueue.broker.groups.groups import check_partitions
 from goqueue.broker.hosted_clients.producers.coordinated import WritableProducer
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.metering import Metering
+from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import NO_GENERATION, OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.log import Published
@@ -27,6 +29,8 @@ class HostedProducerService:
         self._node = node
         self._producers = node.producers
         self._access = access
+        self._metering = Metering(node)
+        self._making = TopicMaking(node)
 
     async def init(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
         """A producer id and epoch. With a transactional id, earlier producers are fenced and what
@@ -64,7 +68,7 @@ class HostedProducerService:
     ) -> list[Published]:
         """Append within the open transaction, and answer in the order given."""
         producer = self._writable(caller, identity)
-        writable = await self._made(caller, topic)
+        writable = await self._made(caller, topic, records)
         return await self._producers.publish(
             producer, writable, records, partitions, sequence=sequence
         )
@@ -81,7 +85,7 @@ class HostedProducerService:
         sequence: int | None,
     ) -> list[Published]:
         """Append outside of transactions, each batch once."""
-        writable = await self._made(caller, topic)
+        writable = await self._made(caller, topic, records)
         return await self._producers.publish_idempotent(
             producer_id, producer_epoch, writable, records, partitions, sequence=sequence
         )
@@ -116,9 +120,12 @@ class HostedProducerService:
         right = self._access.writable_transactional_id(caller, identity.transactional_id)
         return WritableProducer(right, identity.producer_id, identity.producer_epoch)
 
-    async def _made(self, caller: Caller, topic: str) -> WritableTopic:
-        """The topic; if it is not there, it is made where that is allowed."""
+    async def _made(
+        self, caller: Caller, topic: str, records: Sequence[NewRecord]
+    ) -> WritableTopic:
+        """The topic, for these records; if it is not there, it is made where that is allowed."""
         writable = self._access.writable_topic(caller, topic)
+        self._metering.publishing(caller, records)
         if topic not in self._node.image.topics:
-            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, self._access.creatable_topic(caller, topic))
         return writable

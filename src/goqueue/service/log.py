@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
 from goqueue.model.log import (
@@ -41,6 +42,8 @@ class LogService:
         self._waits = node.security.waits
         self._access = access
         self._draining = node.draining
+        self._limits = node.quotas.limits
+        self._metering = Metering(node)
 
     def produce(
         self,
@@ -59,6 +62,8 @@ class LogService:
         partition by what it knows of the topic; it is told where that may be out of date."""
         access = self._access
         writable = access.writable_topic(caller, topic)
+        if caller.principal.tenant:
+            self._limits.check_storage(caller)
         # Who wants no answer could not be told to send it again.
         if connection is not None and acks:
             self._draining.check(topic, index, connection, records)
@@ -133,10 +138,13 @@ class LogService:
     ) -> RecordPage:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
+        self._metering.reading(caller)
         reading = self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
-        if not wanted.max_wait_ms:
-            return await reading
-        return await self._waits.hold(lambda: self._access.readable_topic(caller, topic), reading)
+        if wanted.max_wait_ms:
+            reading = self._waits.hold(lambda: self._access.readable_topic(caller, topic), reading)
+        page = await reading
+        self._metering.have_read(caller, page.records)
+        return page
 
     async def count_records(
         self, caller: Caller, topic: str, index: int, wanted: CountRequest

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.metering import Metering
+from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
@@ -13,6 +15,8 @@ class PublishingService:
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._access = access
+        self._metering = Metering(node)
+        self._making = TopicMaking(node)
 
     def now_ms(self) -> int:
         """The clock that due times are measured by."""
@@ -36,8 +40,9 @@ class PublishingService:
         fit refuses all. `makes_topic`: as the broker's settings allow, if it is not there.
         """
         writable = self._access.writable_topic(caller, topic)
+        self._metering.publishing(caller, records)
         if makes_topic and topic not in self._node.image.topics:
-            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, self._access.creatable_topic(caller, topic))
         return await self._node.publishing.publish(
             writable, records, due=due, partitions=partitions, as_one=as_one
         )

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import list_dead_letters, redrive
+from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
 from goqueue.model.calls import Unanswered
 from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter, dead_letter_topic
@@ -37,6 +38,7 @@ class QueueService:
         self._node = node
         self._queues = node.queues
         self._access = access
+        self._metering = Metering(node)
         self._describing = asyncio.Semaphore(DESCRIBING_MAX)
 
     # --- messages -------------------------------------------------------------------------
@@ -50,10 +52,14 @@ class QueueService:
             reader = self._access.readable_group(caller, group)
             return reader, self._access.readable_topic(caller, topic)
 
-        receiving = self._queues.receive(*rights(), request)
-        if not request.wait_ms:
-            return await receiving
-        return await self._node.security.waits.hold(rights, receiving)
+        held = rights()
+        self._metering.receiving(caller)
+        receiving = self._queues.receive(*held, request)
+        if request.wait_ms:
+            receiving = self._node.security.waits.hold(rights, receiving)
+        deliveries = await receiving
+        self._metering.have_received(caller, [each.record for each in deliveries])
+        return deliveries
 
     async def settle(
         self,

@@ -28,6 +28,7 @@ from goqueue.model.queues.share import (
     ShareTopicOffsets,
 )
 from goqueue.model.rights import DescribableGroup, ReadableTopic, Resource, Verb
+from goqueue.model.security.quotas import LimitReached
 from goqueue.model.topics import PartitionView
 from goqueue.service.access import Access
 
@@ -37,6 +38,7 @@ class ShareGroupService:
         self._node = node
         self._groups = node.share_groups
         self._access = access
+        self._limits = node.quotas.limits
 
     # --- members --------------------------------------------------------------------------
 
@@ -99,6 +101,12 @@ class ShareGroupService:
                     refused.append(ShareFetched(part, error))
         if request.max_records <= 0 or request.max_bytes <= 0:
             return refused
+        if caller.principal.tenant:
+            try:
+                self._limits.check_in_flight(caller)
+            except LimitReached:
+                # Nothing to acquire for now: consumers do not know the refusal.
+                return refused
         if refused:
             # They are news that the member waits for.
             request = replace(request, max_wait_ms=0)

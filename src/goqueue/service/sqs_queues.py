@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.queues.attributes import (
     POLICY_MAX_BYTES,
@@ -22,11 +23,13 @@ from goqueue.service.queue_policies import QueuePolicies
 
 class SqsQueueService:
     def __init__(self, node: Node, access: Access) -> None:
+        self._node = node
         self._catalogue = node.sqs_catalogue
         self._fifo = node.fifo
         self._news = node.news
         self._access = access
         self._policies = QueuePolicies(node, access)
+        self._making = TopicMaking(node)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -73,10 +76,15 @@ class SqsQueueService:
         if self._catalogue.is_made_elsewhere(topic):
             # Its settings will be those of the queue.
             adopted = self._access.configurable_topic(caller, name)
+        is_new, partitions = topic not in self._node.image.topics, self._node.config.num_partitions
+        if is_new:
+            self._making.check_new(caller, partitions)
         queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
         if policy:
             await self._policies.apply(caller, name, "", policy)
         await self._news.spread()
+        if is_new:
+            self._making.count(caller, partitions)
         return queue
 
     async def set_attributes(
@@ -138,5 +146,9 @@ class SqsQueueService:
         await self._fifo.purge(self._access.deletable_topic(caller, name))
 
     async def delete(self, caller: Caller, name: str) -> None:
-        await self._catalogue.delete(self._access.deletable_topic(caller, name))
+        topic = self._access.deletable_topic(caller, name)
+        self._making.check_deletion(caller)
+        partitions = len(self._catalogue.find(topic).topic.partitions)
+        await self._catalogue.delete(topic)
+        self._making.count(caller, partitions)
         await self._news.spread()

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError, TopicExists
 from goqueue.model.groups.streams_messages import (
@@ -66,7 +67,7 @@ class StreamsGroupService:
             )
             try:
                 right = self._access.creatable_topic(caller, topic.name)
-                await self._node.topics.create(right, new)
+                await TopicMaking(self._node).create(caller, right, new)
             except TopicExists:
                 continue
             except GoQueueError as error:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.broker.node import Node
+from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
@@ -18,6 +19,7 @@ class TopicService:
         self._log = node.log_anywhere
         self._news = node.news
         self._node = node
+        self._making = TopicMaking(node)
         self._access = access
 
     # --- finding --------------------------------------------------------------------------
@@ -45,7 +47,7 @@ class TopicService:
         known = self._node.image.topics.get(name)
         if known is not None:
             return known
-        return await self._topics.ensure(self._access.creatable_topic(caller, name))
+        return await self._making.ensure(caller, self._access.creatable_topic(caller, name))
 
     async def describe(self, caller: Caller, name: str) -> TopicDescription:
         """The topic with the ends and sizes of its partitions, and with its settings."""
@@ -80,26 +82,35 @@ class TopicService:
 
     async def create(self, caller: Caller, new: NewTopic) -> TopicDescription:
         right = self._access.creatable_topic(caller, new.name)
-        topic = await self._topics.create(right, new)
+        topic = await self._making.create(caller, right, new)
         await self._news.spread()
         return await self._described(caller, right, topic)
 
     async def make(
-        self, caller: Caller, new: NewTopic, *, validate_only: bool = False
+        self,
+        caller: Caller,
+        new: NewTopic,
+        *,
+        validate_only: bool = False,
+        is_strict: bool = True,
     ) -> tuple[TopicView, Sequence[ConfigEntry] | None]:
         """As `create`, told without asking leaders for it: the topic, and its settings for those
-        who may see them. With `validate_only` it is what would be made, without its settings."""
+        who may see them. With `validate_only` it is what would be made, without its settings.
+        Not `is_strict`: also for a caller beyond its quota."""
         right = self._access.creatable_topic(caller, new.name)
         may_inspect = self._may_inspect(caller, new.name)
-        topic = await self._topics.create(right, new, validate_only=validate_only)
+        topic = await self._making.create(
+            caller, right, new, validate_only=validate_only, is_strict=is_strict
+        )
         if validate_only:
             return topic, () if may_inspect else None
         await self._news.spread()
         return topic, self._settings(caller, topic.name)
 
-    async def delete(self, caller: Caller, name: str) -> TopicView:
+    async def delete(self, caller: Caller, name: str, *, is_strict: bool = True) -> TopicView:
         """Returns what it was."""
-        deleted = await self._topics.delete(self._access.deletable_topic(caller, name))
+        right = self._access.deletable_topic(caller, name)
+        deleted = await self._making.delete(caller, right, is_strict=is_strict)
         await self._news.spread()
         return deleted
 
@@ -111,10 +122,16 @@ class TopicService:
         *,
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
+        is_strict: bool = True,
     ) -> None:
         right = self._access.alterable_topic(caller, name)
-        await self._topics.create_partitions(
-            right, total, assignments=assignments, validate_only=validate_only
+        await self._making.create_partitions(
+            caller,
+            right,
+            total,
+            assignments=assignments,
+            validate_only=validate_only,
+            is_strict=is_strict,
         )
         await self._news.spread()
 
@@ -122,7 +139,7 @@ class TopicService:
         """Add partitions, with the order of keys kept; returns the topic as it is then."""
         right = self._access.alterable_topic(caller, name)
         view = self._access.describable_topic(caller, name)
-        await self._topics.create_partitions(right, total, is_ordered=True)
+        await self._making.create_partitions(caller, right, total, is_ordered=True)
         await self._news.spread()
         return self._topics.describe(view)
 
@@ -142,7 +159,7 @@ class TopicService:
             await self._topics.alter_config(changed, changes, validate_only=True)
         current = len(self._topics.describe(view).partitions)
         if grown is not None and partitions is not None and partitions != current:
-            await self._topics.create_partitions(grown, partitions)
+            await self._making.create_partitions(caller, grown, partitions)
         if changed is not None:
             await self._topics.alter_config(changed, changes)
         await self._news.spread()

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
@@ -94,6 +94,8 @@ class Groups:
     def __init__(self, host: ShardHost, config: BrokerConfig) -> None:
         self._host = host
         self._max_groups = config.max_groups
+        # Raises where a group must not be made beside those that are there.
+        self.check_new: Callable[[str, Iterable[str]], None] = lambda _name, _known: None
         self._max_bytes = config.all_groups_max_bytes
         self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
@@ -405,6 +407,10 @@ class Groups:
         shard = await self.state.shard_for(group)
         return await shard.execute(command)
 
+    def names(self) -> Iterator[str]:
+        """Of all groups that are coordinated here."""
+        return (name for each in self.state.loaded_shards() for name in each.machine.group_names)
+
     async def ask_new(self, group: ReadableGroup, command: Command[WatchedGroupMachine, R]) -> R:
         """What makes the group where there is none."""
         shard = await self.state.shard_for(group)
@@ -414,6 +420,7 @@ class Groups:
                 raise TooManyGroups(
                     f"group {group!r} would be one more than max.groups ({self._max_groups})"
                 )
+            self.check_new(group, self.names())
         return await shard.execute(command)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -14,11 +15,13 @@ from goqueue.doors.web.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.log_in import REVOKED, Gate
+from goqueue.doors.web.metering import measured
 from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.sending import respond
 from goqueue.doors.web.site_guard import SiteGuard, Unwelcome
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import ShuttingDown
+from goqueue.model.security.quotas import QuotaExceeded
 from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
@@ -97,9 +100,15 @@ class Entry:
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
                     route = _PUBLISHING
-                    await self._publish(caller, name, asked, scope, receive, send)
+                    publishing = partial(self._publish, caller, name, asked, scope, receive, send)
+                    await measured(self._service.quotas, caller, publishing)
                     return
-            route = await self._app_answer(asked, scope, receive, send)
+            answering = partial(self._app_answer, asked, scope, receive, send)
+            route = await measured(self._service.quotas, caller, answering)
+        except QuotaExceeded as error:
+            asked.has_begun = True
+            traffic.count(method, 429)
+            await _send(send, answer_to(error))
         except asyncio.CancelledError:
             if not await self._is_cancelled_here(asked, scope, send):
                 raise

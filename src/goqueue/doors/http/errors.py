@@ -18,6 +18,7 @@ from goqueue.model.security.errors import (
     UnknownUser,
     UserExists,
 )
+from goqueue.model.security.quotas import LimitReached, QuotaExceeded
 from goqueue.model.transactions.refusals import TransactionRefused
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,8 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.UnknownBackup: 404,
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,
+    LimitReached: 403,
+    QuotaExceeded: 429,
     model.OlderBrokers: 409,
     AuthenticationFailed: 401,
     UnknownUser: 404,
@@ -144,6 +147,9 @@ def answer_to(error: Exception) -> Answer:
         status = status_of(error)
         if status >= 500 and not error.retriable:
             logger.error("request failed: %s", error)
+        if isinstance(error, QuotaExceeded):
+            seconds = -(-error.retry_after_ms // 1000)
+            return answer(status, error.code, error.message, {"retry-after": str(seconds)})
         leader_url = error.leader_url if isinstance(error, model.NotLeader) else None
         return answer(status, error.code, error.message, leader_url=leader_url or None)
     logger.error("request failed unexpectedly", exc_info=error)

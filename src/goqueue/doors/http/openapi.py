@@ -51,6 +51,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     415: "Not `application/json`",
     416: "The offset is outside the log",
     422: "Of the right form, but refused",
+    429: "More than the caller's quota allows; `Retry-After` says when to come back",
     503: "Not now: starting, stopping, overloaded, or the partition is offline",
 }
 
@@ -61,7 +62,7 @@ def errors(*statuses: int) -> dict[int, ResponseSpec]:
         status: ResponseSpec(
             data_container=ErrorBody, description=_MEANINGS[status], generate_examples=False
         )
-        for status in sorted({*statuses, 503})
+        for status in sorted({*statuses, 429, 503})
     }
 
 

@@ -16,7 +16,9 @@ from functools import partial
 from time import perf_counter
 from typing import Final, cast
 
+from goqueue.doors.kafka import holds
 from goqueue.doors.kafka.broker_calls import BrokerCalls
+from goqueue.doors.kafka.connection_quota import ConnectionQuota
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
@@ -36,17 +38,12 @@ from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.calls import CALL_API_KEY
+from goqueue.model.security.quotas import LimitReached
 
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.
 WRITE_HIGH_WATER_BYTES: Final = 64 * 1024
 
-# Why a connection is not read from at the moment.
-UNSENT_ANSWERS: Final = "unsent answers"
-REQUESTS_IN_FLIGHT: Final = "requests in flight"
-MEMORY: Final = "memory"
-FAILURE: Final = "failure"
-SHUTDOWN: Final = "shutdown"
 CANCELLED: Final = "cancelled"
 
 
@@ -83,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: str | None = None
         self._is_ending = False
         self._unsent = UnsentAnswers(memory)
+        self._quota = ConnectionQuota(services.service.quotas, self._hold, self._go_on)
         self._partial_since_seconds = 0.0
         self.client_host = ""
         self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
@@ -127,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._connections.add(self, self.client_host)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._quota.connected(self.client_host)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_ending = True
@@ -136,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_lost(self) -> None:
         self._connections.discard(self, self.client_host)
+        self._quota.end()
         self._memory.forget(self)
         self._unsent.count(0)
         self._frames.drop()
@@ -149,19 +149,15 @@ class Connection(asyncio.BufferedProtocol):
         ended = self._services.share_sessions.connection_lost(self)
         self._services.service.share_groups.connection_lost(ended)
 
-    def eof_received(self) -> bool:
-        return False
-
     def pause_writing(self) -> None:
         self._unsent.since_seconds = self._loop.time()
-        self._hold(UNSENT_ANSWERS)
+        self._hold(holds.UNSENT_ANSWERS)
         self._unsent.count(self.unsent_bytes)
 
     def resume_writing(self) -> None:
         self._unsent.since_seconds = 0.0
         self._unsent.count(0)
-        self._release(UNSENT_ANSWERS)
-        self._proceed()
+        self._go_on(holds.UNSENT_ANSWERS)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._frames.buffer()
@@ -197,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         self._partial_since_seconds = self._partial_since_seconds or self._loop.time()
         if partial_bytes >= OWN_BUFFER_FROM_BYTES and self._memory.is_tight:
             # It is large, and read on when there is room for more of it.
-            self._hold(MEMORY)
+            self._hold(holds.MEMORY)
             self._memory.wait(self)
 
     def _accept(self, frame: memoryview) -> None:
@@ -221,9 +217,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._hurry is not None:
             self._hurry()
         if len(self._unanswered) >= self._max_in_flight:
-            self._hold(REQUESTS_IN_FLIGHT)
+            self._hold(holds.REQUESTS_IN_FLIGHT)
         if self._memory.is_full:
-            self._hold(MEMORY)
+            self._hold(holds.MEMORY)
             self._memory.wait(self)
 
     def _take_call(self, header: RequestHeader, frame: memoryview) -> None:
@@ -289,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _may_start(self) -> bool:
-        if not self._queued or self._is_ending or UNSENT_ANSWERS in self._holds:
+        if not self._queued or self._is_ending or not self._holds.isdisjoint(holds.STANDING_STILL):
             return False
         return not self._running or (self._runs_overlapping and self._queued[0].overlaps)
 
@@ -305,6 +301,7 @@ class Connection(asyncio.BufferedProtocol):
             self._services, exchange.version, header.correlation_id, caller, self
         )
         try:
+            context.quota = self._quota.of(caller, exchange.size_bytes)
             if exchange.is_decoded:
                 await self._handle(exchange, context)
             else:
@@ -312,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
                     partial(exchange.decode_in_slices, self._limits)
                 ):
                     await self._handle(exchange, context)
-        except (Malformed, CloseConnection) as error:
+        except (Malformed, CloseConnection, LimitReached) as error:
             exchange.failure = exchange.refusal(self._limits, error)
         except asyncio.CancelledError:
             # The client is gone or the broker is going: no use in waiting on.
@@ -325,7 +322,8 @@ class Connection(asyncio.BufferedProtocol):
     async def _handle(self, exchange: Exchange, context: RequestContext) -> None:
         request, exchange.request = exchange.request, None
         exchange.is_handled = True
-        exchange.message = await exchange.operation.handle(context, request)
+        work, quota = exchange.operation.handle(context, request), context.quota
+        exchange.message = await (work if quota is None else quota.handled(work))
         exchange.is_handled = False
         if exchange.has_large_answer:
             # Some take a hundred megabytes, and until they are written few (`Rows`).
@@ -380,7 +378,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._is_ending:
             self.close_if_over()
         elif self._holds and len(unanswered) < self._max_in_flight:
-            self._release(REQUESTS_IN_FLIGHT)
+            self._release(holds.REQUESTS_IN_FLIGHT)
         if self._may_start():
             self._proceed()
 
@@ -388,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
         if chunks and self._transport is not None and not self._transport.is_closing():
             self.last_active_seconds = self._loop.time()
             self._transport.writelines(chunks)
-            if UNSENT_ANSWERS in self._holds:
+            if holds.UNSENT_ANSWERS in self._holds:
                 self._unsent.count(self.unsent_bytes)
 
     # --- holding back ---------------------------------------------------------------------
@@ -411,6 +409,10 @@ class Connection(asyncio.BufferedProtocol):
             self._is_paused = False
             self._transport.resume_reading()
 
+    def _go_on(self, reason: str) -> None:
+        self._release(reason)
+        self._proceed()
+
     @property
     def stalled_bytes(self) -> int:
         """What is held until the client sends on, reads on, or gets what it waits for."""
@@ -429,7 +431,7 @@ class Connection(asyncio.BufferedProtocol):
     def look_for_progress(self, now: float) -> float:
         """When a byte of a half-read request or answer last moved; `now` if there is none."""
         counted_bytes, unsent_bytes = self._unsent.counted_bytes, self.unsent_bytes
-        if not self._frames.partial_bytes and not counted_bytes:
+        if holds.QUOTA in self._holds or (not self._frames.partial_bytes and not counted_bytes):
             return now
         if 0 < unsent_bytes < counted_bytes:
             self._unsent.count(unsent_bytes)
@@ -437,8 +439,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.last_active_seconds
 
     def memory_freed(self) -> None:
-        self._release(MEMORY)
-        self._proceed()
+        self._go_on(holds.MEMORY)
 
     # --- ending ---------------------------------------------------------------------------
 
@@ -446,7 +447,7 @@ class Connection(asyncio.BufferedProtocol):
         """No way to go on reading: answer what came before, then close."""
         self._failure = reason
         self._frames.drop()
-        self._hold(FAILURE)
+        self._hold(holds.FAILURE)
         if not self._unanswered:
             self.end(reason)
 
@@ -474,7 +475,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._calls is not None:
             self._calls.finish()
         else:
-            self._hold(SHUTDOWN)
+            self._hold(holds.SHUTDOWN)
             self._drop_queued()
             for exchange in self._running:
                 if exchange.operation.waits and exchange.task is not None:

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.model import errors
 from goqueue.model.security.errors import SecurityDisabled
+from goqueue.model.security.quotas import LimitReached, QuotaExceeded
 
 _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GoQueueError: ErrorCode.unknown_server_error,
@@ -28,6 +29,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.UnknownPartition: ErrorCode.unknown_topic_or_partition,
     errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     errors.PolicyViolation: ErrorCode.policy_violation,
+    LimitReached: ErrorCode.policy_violation,
+    QuotaExceeded: ErrorCode.throttling_quota_exceeded,
     # As Kafka says of what its `metadata.version` is too low for.
     errors.OlderBrokers: ErrorCode.unsupported_version,
     # The one limit of groups that clients know of, and do not repeat.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.client_software import SoftwareOfConnections
+from goqueue.doors.kafka.connection_quota import RequestQuota
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
@@ -82,6 +83,8 @@ class RequestContext:
     caller: Caller
     # Which connection it is, for what ends with it.
     connection: ClientConnection
+    # What it uses is measured; None: nothing is.
+    quota: RequestQuota | None = None
 
     @property
     def service(self) -> BrokerService:

@@ -10,9 +10,11 @@ from goqueue.doors.registry.errors import HttpRefusal, answer_to
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
+from goqueue.doors.web.metering import measured
 from goqueue.doors.web.sending import challenge, respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
+from goqueue.model.security.quotas import QuotaExceeded
 from goqueue.service.broker_service import BrokerService
 
 # The first that the client accepts is the answer's type.
@@ -66,6 +68,7 @@ class RegistryDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind, allowed = _KINDS[0], ""
+        wait_s: int | None = None
         try:
             kind = _kind(scope)
             answer = await self._answer(scope, receive)
@@ -85,8 +88,10 @@ class RegistryDoor:
             status, body = answer_to(error)
             content = _encode(body)
             allowed = error.allowed if isinstance(error, HttpRefusal) else ""
+            if isinstance(error, QuotaExceeded):
+                wait_s = -(-error.retry_after_ms // 1000)
         headers = [(b"allow", allowed.encode())] if allowed else []
-        headers += retry_after(status)
+        headers += retry_after(status) if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
         await respond(send, status, kind, content, headers)
 
     async def refuse(self, unwelcome: Unwelcome, _scope: Scope, send: Send) -> None:
@@ -110,7 +115,7 @@ class RegistryDoor:
             read=lambda: self._body(scope["headers"], receive),
             context=context,
         )
-        return await handler(call)
+        return await measured(self._service.quotas, caller, lambda: handler(call))
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         length = _check_head(headers)

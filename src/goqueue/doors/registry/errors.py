@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.model import errors as model
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
+from goqueue.model.security.quotas import QuotaExceeded
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ _BUSY: Final = 503
 # As Confluent's security plugin refuses.
 _DENIED: Final = 40301
 _UNKNOWN_CALLER: Final = 40101
+_TOO_MANY: Final = 429
 
 
 class HttpRefusal(Exception):
@@ -70,6 +72,8 @@ def answer_to(error: Exception) -> ErrorAnswer:
         code = CODE_OF[error.kind]
     elif isinstance(error, model.AccessDenied):
         code = _DENIED
+    elif isinstance(error, QuotaExceeded):
+        code = _TOO_MANY
     elif isinstance(error, model.GoQueueError):
         # Clients of the registry try again by themselves after 503, not all of them after 500.
         code = _BUSY if error.retriable else _STORE_FAILED

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, get_origin
 
@@ -22,6 +23,7 @@ from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.long_poll import gone
+from goqueue.doors.web.metering import measured
 from goqueue.doors.web.sending import respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Caller, Door
@@ -154,7 +156,8 @@ class Answering:
         call = Call(
             entered.caller, host, region, lambda: gone(receive, closing), closing, trace, scheme
         )
-        return await action.carry_out(self._service, call, request)
+        carrying_out = partial(action.carry_out, self._service, call, request)
+        return await measured(self._service.quotas, entered.caller, carrying_out)
 
     async def _entered(self, scope: Scope, head: _Head, receive: Receive) -> "_Entered":
         """The body of a request, and who sent it."""

@@ -22,6 +22,7 @@ from goqueue.model.queues.refusals import (
     QueueDiffers,
     UnknownAttribute,
 )
+from goqueue.model.security.quotas import LimitReached, QuotaExceeded
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ _KINDS: Final[tuple[tuple[type[GoQueueError], ErrorKind], ...]] = (
     (UnknownMoveTask, ErrorKind.RESOURCE_NOT_FOUND),
     (MoveEnded, ErrorKind.UNSUPPORTED_OPERATION),
     (TooManyIds, ErrorKind.REQUEST_THROTTLED),
+    (QuotaExceeded, ErrorKind.REQUEST_THROTTLED),
+    (LimitReached, ErrorKind.OVER_LIMIT),
     (GoQueueError, ErrorKind.SERVICE_UNAVAILABLE),
 )
 

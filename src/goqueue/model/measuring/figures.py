@@ -12,6 +12,7 @@ from goqueue.model.client_metrics.messages import ClientFigures
 from goqueue.model.control import MarkerType
 from goqueue.model.delays import DelayStats
 from goqueue.model.measuring.histograms import HistogramFigures
+from goqueue.model.measuring.quotas import QuotaFigures
 from goqueue.model.names import NodeId
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.tracing.figures import TracingFigures
@@ -249,3 +250,4 @@ class BrokerFigures:
     schemas: SchemaFigures
     tracing: TracingFigures
     clients: ClientFigures
+    quotas: QuotaFigures

@@ -111,7 +111,11 @@ class GroupMachine:
     @property
     def group_count(self) -> int:
         """With those that only have offsets."""
-        return len(self._registry.groups.keys() | self._table.by_group.keys())
+        return len(self.group_names)
+
+    @property
+    def group_names(self) -> set[str]:
+        return self._registry.groups.keys() | self._table.by_group.keys()
 
     def has_group(self, group_id: str) -> bool:
         return group_id in self._registry.groups or group_id in self._table.by_group

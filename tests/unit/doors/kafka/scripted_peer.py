@@ -126,6 +126,12 @@ class Peer:
                 SimpleNamespace(
                     tracing=TracingService,
                     client_metrics=SimpleNamespace(are_wanted=False),
+                    quotas=SimpleNamespace(
+                        ledger=SimpleNamespace(version=0),
+                        connected=lambda _address: 0,
+                        of_client=lambda _caller: None,
+                        left=lambda _principal: None,
+                    ),
                     share_groups=SimpleNamespace(connection_lost=lambda _ended: None),
                 ),
             ),

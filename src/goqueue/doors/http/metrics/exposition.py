@@ -23,6 +23,7 @@ from goqueue.doors.http.metrics import (
     partitions,
     producers,
     queues,
+    quotas,
     schemas,
     storage,
     tls,
@@ -114,6 +115,7 @@ class Exposition:
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
             partial(clients.families, figures.clients),
+            partial(quotas.families, figures.quotas),
             tls.read(self._measuring.traffic.tls),
             traffic.read(self._measuring.traffic, self._http),
         ]

@@ -10,6 +10,7 @@ from typing import Final
 from goqueue.doors.kafka.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -26,6 +27,7 @@ from goqueue.doors.kafka.handlers import (
     delete_share_group_offsets,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -138,5 +140,7 @@ OPERATIONS: Final[Mapping[int, Operation]] = {
         describe_acls,
         create_acls,
         delete_acls,
+        describe_client_quotas,
+        alter_client_quotas,
     )
 }

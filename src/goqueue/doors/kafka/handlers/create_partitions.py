@@ -1,7 +1,7 @@
 """CreatePartitions: raise the partition count of topics."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
         CreatePartitionsTopic,
     )
 
+# As of CreateTopics.
+FIRST_STRICT_VERSION: Final = 3
+
 
 async def handle(context: RequestContext, request: "CreatePartitionsRequest") -> Message:
     asked = Counter(topic.name for topic in request.topics)
@@ -32,6 +35,8 @@ async def handle(context: RequestContext, request: "CreatePartitionsRequest") ->
         async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
+    if context.quota is not None:
+        context.quota.changed_partitions()
     return {"results": answers}
 
 
@@ -46,6 +51,7 @@ async def _raised(
             asked.count,
             assignments=None if assignments is None else [item.broker_ids for item in assignments],
             validate_only=validate_only,
+            is_strict=context.version >= FIRST_STRICT_VERSION,
         )
     except GoQueueError as error:
         return _answer(asked.name, error)

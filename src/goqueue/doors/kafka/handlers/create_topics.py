@@ -26,6 +26,8 @@ from goqueue.service.needs import Need, Refused
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 
+# From then on clients know that a quota was exceeded, and what was not made (KIP-599).
+FIRST_STRICT_VERSION: Final = 6
 # KIP-464: the broker's default count or factor.
 _BROKER_DEFAULT: Final = -1
 
@@ -44,6 +46,8 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
         async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
+    if context.quota is not None:
+        context.quota.changed_partitions()
     return {"topics": answers}
 
 
@@ -56,7 +60,10 @@ async def _created(
 ) -> Message:
     try:
         topic, configs = await context.service.topics.make(
-            context.caller, _new_topic(asked), validate_only=validate_only
+            context.caller,
+            _new_topic(asked),
+            validate_only=validate_only,
+            is_strict=context.version >= FIRST_STRICT_VERSION,
         )
     except GoQueueError as error:
         return _refusal(asked.name, error)

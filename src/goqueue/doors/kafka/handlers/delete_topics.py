@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
 
 FIRST_VERSION_WITH_TOPIC_ID: Final = 6
+# As of CreateTopics.
+FIRST_STRICT_VERSION: Final = 5
 
 _Asked = tuple[str | None, UUID | None]
 
@@ -31,14 +33,15 @@ async def handle(context: RequestContext, request: "DeleteTopicsRequest") -> Mes
         asked = [(name, None) for name in names]
     times = Counter(asked)
     names_by_id = [_resolved(context, topic_id) for name, topic_id in times if name is None]
-    return {
-        "responses": [
-            await _deleted(
-                context, one, is_repeated=count > 1 or (one[1] is None and one[0] in names_by_id)
-            )
-            async for one, count in in_slices(times.items())
-        ]
-    }
+    answers = [
+        await _deleted(
+            context, one, is_repeated=count > 1 or (one[1] is None and one[0] in names_by_id)
+        )
+        async for one, count in in_slices(times.items())
+    ]
+    if context.quota is not None:
+        context.quota.changed_partitions()
+    return {"responses": answers}
 
 
 def _resolved(context: RequestContext, topic_id: UUID | None) -> str | None:
@@ -61,7 +64,8 @@ async def _deleted(context: RequestContext, asked: _Asked, *, is_repeated: bool)
             name = context.service.topics.name_of(context.caller, topic_id, Verb.DELETE)
         if name is None:
             raise InvalidRequest("neither name nor id of the topic is given")
-        deleted = await context.service.topics.delete(context.caller, name)
+        is_strict = context.version >= FIRST_STRICT_VERSION
+        deleted = await context.service.topics.delete(context.caller, name, is_strict=is_strict)
     except GoQueueError as error:
         return {
             "name": name,

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.fetch_sessions import (
     FINAL_EPOCH,
+    INITIAL_EPOCH,
     FetchPlan,
     FetchSession,
     PartitionKey,
@@ -54,9 +55,17 @@ class _Limits(TypedDict):
 async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
     follower = _follower(context, request)
+    quota = context.quota
     try:
         if follower is not None:
             context.service.replication.check(context.caller)
+            if quota is not None:
+                quota.is_exempt = True
+                quota = None
+        is_held = quota is not None and not quota.may_fetch()
+        if is_held and request.session_epoch == INITIAL_EPOCH:
+            # Without a session, which it comes again to begin (KIP-219).
+            return _nothing(0)
         plan = context.services.fetch_sessions.plan(
             request.session_id,
             request.session_epoch,
@@ -70,6 +79,8 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     except ClusterAccessDenied as error:
         return {"error_code": error_code(error), "session_id": 0, "responses": ()}
     session = plan.session
+    if is_held:
+        return _nothing(plan.session_id)
     is_large = len(plan.parts if session is None else session.ready) > LARGE_ELEMENTS
     if is_large:
         await asyncio.sleep(0)
@@ -87,6 +98,8 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     if is_large:
         # The broker has let others run, too; each step by itself is short enough.
         await asyncio.sleep(0)
+    if quota is not None:
+        quota.fetched(sum(len(part.data) for _, part in answered if part.data))
     hints = LeaderHints(context)
     return {
         "error_code": ErrorCode.none,
@@ -94,6 +107,10 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
         "responses": _by_topic(_with_news(plan, answered), hints, by_id=by_id),
         "node_endpoints": hints.endpoints(),
     }
+
+
+def _nothing(session_id: int) -> Message:
+    return {"error_code": ErrorCode.none, "session_id": session_id, "responses": ()}
 
 
 def _follower(context: RequestContext, request: "FetchRequest") -> Member | None:
@@ -147,6 +164,9 @@ def _limits(context: RequestContext, request: "FetchRequest") -> _Limits:
     max_bytes = min(
         request.max_bytes, config.fetch_max_bytes, context.services.memory.answer_max_bytes
     )
+    quota = context.quota
+    if quota is not None and not quota.is_exempt:
+        max_bytes = quota.fetch_max_bytes(max_bytes)
     return {
         "max_wait_ms": min(max(0, request.max_wait // _MILLISECOND), config.fetch_max_wait_ms),
         "min_bytes": min(request.min_bytes, max_bytes),

@@ -57,6 +57,8 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     # The name stands in the request up to version 12, the id from then on (KIP-516).
     named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
     timeout_ms = max(0, request.timeout // _MILLISECOND)
+    if context.quota is not None:
+        context.quota.produced()
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         (part,) = topics[0].partition_data

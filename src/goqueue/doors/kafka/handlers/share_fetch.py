@@ -73,7 +73,7 @@ async def handle(context: RequestContext, request: "ShareFetchRequest") -> Messa
     if epoch == FINAL_EPOCH:
         context.services.share_sessions.close(member)
         await shares.release(context.caller, member)
-    elif not is_renew_ack:
+    elif not is_renew_ack and (context.quota is None or context.quota.may_fetch()):
         fetched = await _fetch(context, request, member, session)
     parts = [
         part
@@ -123,6 +123,9 @@ async def _fetch(
     session: ShareSession,
 ) -> dict[SharePart, ShareFetched]:
     max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+    quota = context.quota
+    if quota is not None:
+        max_bytes = quota.fetch_max_bytes(max_bytes)
     fetch = ShareFetch(
         wanted=list(session.parts),
         max_wait_ms=min(
@@ -139,6 +142,8 @@ async def _fetch(
         found[answer.part] = answer
         if answer.acquired:
             session.serve_last(answer.part)
+    if quota is not None:
+        quota.fetched(sum(len(answer.data) for answer in found.values() if answer.data))
     return found
 
 

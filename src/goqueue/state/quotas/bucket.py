@@ -1,0 +1,69 @@
+"""One owner's use of one quota; see the table of the package."""
+
+from math import ceil
+from typing import Final
+
+# Clients give up a request after half a minute (Java) or a minute (librdkafka) and send it again on
+# a new connection: debts beyond that would never be worked off.
+DEBT_MAX_S: Final = 60.0
+# Over which `used_per_s` looks back.
+_SEEN_MS: Final = 1_000
+
+
+class Bucket:
+    __slots__ = ("_at_ms", "_before", "_since_ms", "_tokens", "_used", "burst", "rate")
+
+    def __init__(self, rate: float, burst: float, now_ms: float) -> None:
+        """`rate` is per second, above 0."""
+        self.rate = rate
+        self.burst = burst
+        self._tokens = burst
+        self._at_ms = now_ms
+        # What was used in this second, and in the one before.
+        self._since_ms = now_ms
+        self._used = 0.0
+        self._before = 0.0
+
+    def retune(self, rate: float, burst: float, now_ms: float) -> None:
+        """Another quota from now on; debts stay, in the time that they take."""
+        self._fill(now_ms)
+        if self._tokens < 0:
+            self._tokens *= rate / self.rate
+        self.rate = rate
+        self.burst = burst
+        self._tokens = min(self._tokens, burst)
+
+    def charge(self, amount: float, now_ms: float) -> int:
+        """Use something up; returns how many milliseconds to wait before more is used."""
+        self._fill(now_ms)
+        self._look_back(now_ms)
+        self._used += amount
+        tokens = self._tokens = max(self._tokens - amount, -DEBT_MAX_S * self.rate)
+        return 0 if tokens >= 0 else ceil(-tokens * 1000 / self.rate)
+
+    def wait_ms(self, now_ms: float) -> int:
+        self._fill(now_ms)
+        return 0 if self._tokens >= 0 else ceil(-self._tokens * 1000 / self.rate)
+
+    def is_full(self, now_ms: float) -> bool:
+        self._fill(now_ms)
+        return self._tokens >= self.burst
+
+    def used_per_s(self, now_ms: float) -> float:
+        self._look_back(now_ms)
+        passed = min(1.0, (now_ms - self._since_ms) / _SEEN_MS)
+        return self._before * (1.0 - passed) + self._used
+
+    def _fill(self, now_ms: float) -> None:
+        passed_ms = now_ms - self._at_ms
+        if passed_ms > 0:
+            self._at_ms = now_ms
+            self._tokens = min(self.burst, self._tokens + passed_ms * self.rate / 1000)
+
+    def _look_back(self, now_ms: float) -> None:
+        passed_ms = now_ms - self._since_ms
+        if passed_ms < _SEEN_MS:
+            return
+        self._before = self._used if passed_ms < 2 * _SEEN_MS else 0.0
+        self._used = 0.0
+        self._since_ms = now_ms
