@@ -113,7 +113,7 @@ def test_a_cluster_of_a_later_release_is_not_joined(tmp_path: Path) -> None:
     async def scenario(store: LocalStore, directory: DataDirectory) -> None:
         await claim_cluster(store, directory)
         await store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
-        with pytest.raises(DataDirectoryError, match="feature level 3, and this release knows 2"):
+        with pytest.raises(DataDirectoryError, match="feature level 4, and this release knows 3"):
             await claim_cluster(store, directory)
 
     run(tmp_path, scenario)

@@ -88,7 +88,7 @@ async def test_a_cluster_that_went_on_to_a_later_release_is_not_joined_again(
     await brokers.store.revoke(one.cluster.membership.lease)
     await two.until(lambda image: one.node_id not in image.brokers)
     later = brokers.new(3)
-    with pytest.raises(DataDirectoryError, match="feature level 3, and this release knows 2"):
+    with pytest.raises(DataDirectoryError, match="feature level 4, and this release knows 3"):
         await later.start()
     # The one that ran tries again and again, and has not come back.
     assert one.node_id not in two.image.brokers
