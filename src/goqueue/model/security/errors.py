@@ -31,6 +31,16 @@ class MasterKeyUnusable(GoQueueError):
     code = "master_key_unusable"
 
 
+class UnacceptableCredential(InvalidRequest):
+    code = "unacceptable_credential"
+
+
+class NamedTwice(InvalidRequest):
+    """In one request, where it cannot be told which is meant."""
+
+    code = "named_twice"
+
+
 class UnsupportedMechanism(InvalidRequest):
     code = "unsupported_sasl_mechanism"
 
