@@ -12,6 +12,7 @@ logged in before.
 """
 
 from typing import Final, NamedTuple, Protocol
+from weakref import ref
 
 from goqueue.model.caller import Principal
 from goqueue.model.calls import CALL_API_KEY
@@ -73,7 +74,8 @@ class SaslSession:
     ) -> None:
         self._log_ins = log_ins
         self._traffic = traffic
-        self._line = line
+        # Which holds the session: it is gone when the connection is.
+        self._line = ref(line)
         self._is_private = is_private
         self._conversation: Conversation | None = None
         self._ends_ms: int | None = None
@@ -103,7 +105,8 @@ class SaslSession:
         """After users or tokens changed."""
         if self.login is not None and not self._log_ins.holds(self.login):
             self._is_ended = True
-            self._line.cut_off(_gone(self.login))
+            if (line := self._line()) is not None:
+                line.cut_off(_gone(self.login))
 
     # --- SaslHandshake --------------------------------------------------------------------
 
@@ -159,18 +162,22 @@ class SaslSession:
         self._conversation = None
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
-        self._line.logged_in(login.principal)
+        if (line := self._line()) is not None:
+            line.logged_in(login.principal)
         return 0 if self._ends_ms is None else max(_LIFETIME_MIN_MS, self._ends_ms - now_ms)
 
     def _out_of_turn(self, what: str) -> OutOfTurn:
-        self._is_ended = True
-        self._line.end_after_answers(what)
+        self._end(what)
         return OutOfTurn(what)
 
     def _failed(self, mechanism: str, reason: str) -> None:
-        self._is_ended = True
         self._traffic.authentications[mechanism, "failure"] += 1
-        self._line.end_after_answers(f"log-in failed: {reason}")
+        self._end(f"log-in failed: {reason}")
+
+    def _end(self, reason: str) -> None:
+        self._is_ended = True
+        if (line := self._line()) is not None:
+            line.end_after_answers(reason)
 
 
 def _gone(login: Login) -> str:
