@@ -60,6 +60,7 @@ class SaslSession:
         "__weakref__",
         "_conversation",
         "_ends_ms",
+        "_held_in",
         "_is_ended",
         "_is_private",
         "_line",
@@ -79,6 +80,8 @@ class SaslSession:
         self._is_private = is_private
         self._conversation: Conversation | None = None
         self._ends_ms: int | None = None
+        # The generation of users and tokens in which the log-in was last seen to hold.
+        self._held_in = -1
         self._is_ended = False
         self.login: Login | None = None
         # The next frame is a token and no request.
@@ -97,8 +100,12 @@ class SaslSession:
             return f"the log-in of {login.principal} has ended, and it did not log in again"
         if api_key == CALL_API_KEY and login.principal != BROKERS:
             return f"a call of a broker by {login.principal}"
-        if not self._log_ins.holds(login):
-            return _gone(login)
+        # Looked at once for every change, as every request comes by here.
+        generation = self._log_ins.generation
+        if generation != self._held_in:
+            if not self._log_ins.holds(login):
+                return _gone(login)
+            self._held_in = generation
         return None
 
     def end_if_gone(self) -> None:
@@ -159,6 +166,7 @@ class SaslSession:
         now_ms = self._log_ins.clock_ms()
         self._ends_ms = self._log_ins.session_ends_ms(login, now_ms)
         self.login = login
+        self._held_in = -1
         self._conversation = None
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
