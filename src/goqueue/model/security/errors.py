@@ -31,12 +31,18 @@ class MasterKeyUnusable(GoQueueError):
     code = "master_key_unusable"
 
 
+class UnacceptableCredential(InvalidRequest):
+    code = "unacceptable_credential"
+
+
+class NamedTwice(InvalidRequest):
+    """In one request, where it cannot be told which is meant."""
+
+    code = "named_twice"
+
+
 class UnsupportedMechanism(InvalidRequest):
     code = "unsupported_sasl_mechanism"
-
-
-class TokensDisabled(GoQueueError):
-    code = "delegation_tokens_disabled"
 
 
 class TokenNotAllowed(GoQueueError):

@@ -1,10 +1,11 @@
 """Log-in on Kafka's door: what is answered before, how it fails, and how it ends."""
 
 import asyncio
+import gc
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -17,19 +18,12 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
+from tests.unit.doors.kafka.secured import Clock, secured_broker, without_rules
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 
 FAILED, UNSUPPORTED, ILLEGAL = 58, 33, 34
-
-
-@dataclass
-class Clock:
-    now_ms: int = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 @pytest.fixture
@@ -44,20 +38,8 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture
 async def broker(tmp_path: Path, settings: dict[str, str], clock: Clock) -> AsyncIterator[Node]:
-    texts = {"data.dir": str(tmp_path), "kafka.port": "0", "security.enabled": "true", **settings}
-    opened = await Node.open(broker_config(texts), clock_ms=clock)
-    users = BrokerService(opened, Everybody()).users
-    for name in ("alice", "bob"):
-        await users.create(ANYONE, name, f"{name}'s", is_admin=True)
-    yield opened
-    await opened.close()
-
-
-class Everybody:
-    """For what a test makes ready."""
-
-    def allows(self, *_: object) -> bool:
-        return True
+    async with secured_broker(tmp_path, settings, clock) as opened:
+        yield opened
 
 
 async def is_open(client: WireClient) -> bool:
@@ -308,12 +290,25 @@ async def test_who_is_deleted_is_gone_within_a_second(
         session_epoch=-1,
         topics=[{"topic": "t", "partitions": [partition]}],
     )
-    await BrokerService(broker, Everybody()).users.delete(ANYONE, "alice")
+    await without_rules(broker).users.delete(ANYONE, "alice")
     async with asyncio.timeout(1):
         assert not await is_open(client)
         assert await waits.is_closed_by_broker()
     assert await is_open(stays)
     stays.close()
+
+
+async def test_nothing_is_kept_of_a_connection_that_is_gone(door: KafkaDoor) -> None:
+    clients = [await WireClient.connect(*door.address) for _ in range(5)]
+    for client in clients:
+        await log_in(client, "alice", "alice's")
+    opened = [ref(each) for each in door.connections]
+    for client in clients:
+        client.close()
+    async with asyncio.timeout(10):
+        while any(each() is not None for each in opened):
+            await asyncio.sleep(0.01)
+            gc.collect()
 
 
 async def test_while_security_is_off_nobody_logs_in(tmp_path: Path) -> None:
