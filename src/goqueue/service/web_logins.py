@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -39,6 +39,10 @@ class WebLogins:
     @property
     def is_on(self) -> bool:
         return self._security.is_on
+
+    def failed(self) -> Mapping[tuple[str, str], int]:
+        """How often since the start, by door and what was shown."""
+        return dict(self._failed.counts)
 
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
