@@ -7,6 +7,16 @@ from goqueue.service.needs import Need
 Asked = tuple[Resource, Verb]
 
 
+def alternatives(need: Need) -> set[Asked]:
+    """What is enough in the place of it."""
+    found: set[Asked] = set()
+    if need.or_cluster:
+        found.add((Resource.CLUSTER, need.verb))
+    if need.or_verb is not None:
+        found.add((need.resource, need.or_verb))
+    return found
+
+
 class NobodyMay:
     """Refuses everything, and remembers what it was asked."""
 
@@ -28,8 +38,7 @@ class EverythingBut:
     def deny(self, need: Need) -> None:
         self.asked.clear()
         self.denied = {(need.resource, need.verb)}
-        if need.or_cluster:
-            self.denied.add((Resource.CLUSTER, need.verb))
+        self.denied |= alternatives(need)
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         self.asked.add((resource, verb))

@@ -19,6 +19,7 @@ from goqueue.service.needs import Need, Refused
 from tests.access.canaries import NAMES, TOPIC, Doors
 from tests.access.conftest import Scene
 from tests.access.kafka_requests import Variant, is_named_in, request, variants
+from tests.access.rule_sets import alternatives
 from tests.unit.doors.kafka.wire_client import WireClient
 
 DENIED = {
@@ -116,7 +117,7 @@ def check_refused(scene: Scene, need: Need, answer: Answer) -> None:
 def test_nobody_learns_or_changes_anything(scene: Scene, operation: Operation) -> None:
     assert operation.needs is not None
     declared = {(need.resource, need.verb) for need in operation.needs}
-    declared |= {(Resource.CLUSTER, need.verb) for need in operation.needs if need.or_cluster}
+    declared |= {each for need in operation.needs for each in alternatives(need)}
     for version in range(operation.min_version, operation.max_version + 1):
         for variant in variants(operation, version):
             scene.nobody.asked.clear()

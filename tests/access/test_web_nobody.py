@@ -16,6 +16,7 @@ from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 from tests.access.canaries import TOPIC, Doors, World, sqs
 from tests.access.conftest import Scene
+from tests.access.rule_sets import alternatives
 from tests.access.web_requests import HTTP, REGISTRY, SQS, Fields, WebRequest
 
 Call = Callable[[httpx.AsyncClient, World], Awaitable[httpx.Response]]
@@ -137,7 +138,7 @@ def is_refusal(answer: httpx.Response) -> bool:
 @pytest.mark.parametrize("operation", EVERY_OPERATION)
 def test_nobody_learns_or_changes_anything(scene: Scene, operation: Operation) -> None:
     declared = {(need.resource, need.verb) for need in operation.needs}
-    declared |= {(Resource.CLUSTER, need.verb) for need in operation.needs if need.or_cluster}
+    declared |= {each for need in operation.needs for each in alternatives(need)}
     for call in operation.calls:
         scene.nobody.asked.clear()
         before = scene.world.state()
