@@ -1,5 +1,8 @@
 """Rule sets to try doors with: nobody may do anything, or everything but one thing."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need
@@ -34,6 +37,13 @@ class EverythingBut:
     def __init__(self) -> None:
         self.denied: set[Asked] = set()
         self.asked: set[Asked] = set()
+
+    @contextmanager
+    def nothing_denied(self) -> Iterator[None]:
+        denied, self.denied = self.denied, set()
+        yield
+        self.denied = denied
+        self.asked.clear()
 
     def deny(self, need: Need) -> None:
         self.asked.clear()
