@@ -1,7 +1,7 @@
 """Rights that are taken away count at once: for sessions that go on, and for those who wait."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -112,7 +112,7 @@ async def _fetch(place: Place, parts: list[FetchPart]) -> list[Any]:
 
 
 async def test_a_session_that_waits_and_goes_on(place: Place) -> None:
-    parts = {name: part(name) for name in ("orders", "other")}
+    parts: dict[Hashable, FetchPart] = {name: part(name) for name in ("orders", "other")}
     ready = ReadyList()
     for name in parts:
         ready.add(name)
