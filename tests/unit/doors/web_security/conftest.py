@@ -13,6 +13,7 @@ from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import Caller, Door, Principal
+from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
 
 T = TypeVar("T")
@@ -54,6 +55,12 @@ async def service(broker: Node) -> BrokerService:
     await made.users.create(MAKER, *ADMIN, is_admin=True)
     await made.users.create(MAKER, *ALICE)
     return made
+
+
+@pytest.fixture
+def waits(service: BrokerService) -> AllowedWaits:
+    """Those who wait for messages."""
+    return service.queues._access.waits
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from goqueue.broker.security import keys as key_limits
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import ClusterAccessDenied, PolicyViolation
 from goqueue.model.security.keys import KeyKind
+from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.web_security.conftest import ALICE, MAKER, refused_while_waiting
 
@@ -131,22 +132,21 @@ async def test_a_tenant_knows_its_own_keys_only(service: BrokerService) -> None:
 
 
 async def test_a_long_poll_is_refused_when_its_key_is_removed(
-    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, broker: Node
+    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, waits: AllowedWaits
 ) -> None:
     (await admin.post("/topics", json={"name": "orders", "partitions": 1})).raise_for_status()
     rule = {"resource": "topic", "name": "*", "principal": "User:alice", "operation": "read"}
     (await admin.post("/rules", json={"rules": [rule]})).raise_for_status()
     made = await made_key(admin)
-    waits = broker.security.waits
     refused = await refused_while_waiting(
         nobody.get(
             "/topics/orders/partitions/0/messages?offset=0&maxWait=30000",
             headers=bearer(made["token"]),
         ),
-        lambda: bool(waits._held),
+        lambda: bool(waits._waiting),
         lambda: admin.delete(f"/keys/{made['id']}"),
     )
     assert refused.status_code == 401
     assert "ended meanwhile" in refused.json()["error"]["message"]
     await asyncio.sleep(0)
-    assert not waits._held
+    assert not waits._waiting

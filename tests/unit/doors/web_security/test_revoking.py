@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Node
+from goqueue.service.allowed_waits import AllowedWaits
 from tests.unit.doors.web_security.conftest import ALICE, refused_while_waiting
 
 pytestmark = pytest.mark.anyio
@@ -60,45 +60,42 @@ def _group(admin: httpx.AsyncClient) -> Awaitable[Any]:
 async def test_a_long_poll_is_refused(
     admin: httpx.AsyncClient,
     nobody: httpx.AsyncClient,
-    broker: Node,
+    waits: AllowedWaits,
     path: str,
     revoke: Revoke,
     status: int,
 ) -> None:
-    waits = broker.security.waits
     refused = await refused_while_waiting(
-        nobody.get(path, auth=ALICE), lambda: bool(waits._held), lambda: revoke(admin)
+        nobody.get(path, auth=ALICE), lambda: bool(waits._waiting), lambda: revoke(admin)
     )
     assert refused.status_code == status, refused.text
 
 
 @pytest.mark.usefixtures("orders")
 async def test_another_change_leaves_it_waiting(
-    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, broker: Node
+    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, waits: AllowedWaits
 ) -> None:
-    waits = broker.security.waits
 
     async def change() -> None:
         (await admin.post("/users", json={"name": "bob"})).raise_for_status()
-        assert waits._held
+        assert waits._waiting
         sent = await admin.post("/topics/orders/messages", json={"value": "a"})
         sent.raise_for_status()
 
     answer = await refused_while_waiting(
-        nobody.get(READS, auth=ALICE), lambda: bool(waits._held), change
+        nobody.get(READS, auth=ALICE), lambda: bool(waits._waiting), change
     )
     assert [each["value"] for each in answer.json()["messages"]] == ["a"]
 
 
 @pytest.mark.usefixtures("orders")
 async def test_a_member_that_may_read_less_is_given_less(
-    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, broker: Node
+    admin: httpx.AsyncClient, nobody: httpx.AsyncClient, waits: AllowedWaits
 ) -> None:
     joined = await nobody.post(
         "/groups/workers/join", json={"topics": ["orders"]}, auth=ALICE, timeout=60
     )
     member = joined.json()["memberId"]
-    waits = broker.security.waits
 
     async def change() -> None:
         (await _topic(admin)).raise_for_status()
@@ -108,12 +105,12 @@ async def test_a_member_that_may_read_less_is_given_less(
     with pytest.raises(TimeoutError):
         await refused_while_waiting(
             nobody.get(f"/groups/workers/poll?memberId={member}&timeout=30000", auth=ALICE),
-            lambda: bool(waits._held),
+            lambda: bool(waits._waiting),
             change,
         )
     refused = await refused_while_waiting(
         nobody.get(f"/groups/workers/poll?memberId={member}&timeout=30000", auth=ALICE),
-        lambda: bool(waits._held),
+        lambda: bool(waits._waiting),
         lambda: _group(admin),
     )
     assert refused.status_code == 403

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from goqueue.broker.node import Node
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.security.keys import KeyKind
+from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.web_security.conftest import MAKER, refused_while_waiting
 
@@ -93,14 +94,13 @@ async def test_a_key_that_was_removed_lets_nobody_in(sqs_of: SqsOf, service: Bro
 
 
 async def test_a_long_poll_is_refused_when_its_key_is_removed(
-    sqs_of: SqsOf, service: BrokerService, broker: Node
+    sqs_of: SqsOf, service: BrokerService, waits: AllowedWaits
 ) -> None:
     root = await sqs_of("root")
     await root("create_queue", QueueName=QUEUE)
-    waits = broker.security.waits
     code, status = await refused_while_waiting(
         root.refused("receive_message", QueueUrl=root.url, WaitTimeSeconds=20),
-        lambda: bool(waits._held),
+        lambda: bool(waits._waiting),
         lambda: service.keys.delete(MAKER, root.key_id),
     )
     assert (code, status) == ("InvalidClientTokenId", 403)
