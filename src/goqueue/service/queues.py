@@ -15,7 +15,7 @@ from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import DescribedQueue, QueueDescription
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
-from goqueue.model.rights import ReadableGroup, ReadableTopic, Resource, Verb
+from goqueue.model.rights import Resource, Verb
 from goqueue.pace import in_slices
 from goqueue.service.access import Access
 
@@ -47,17 +47,20 @@ class QueueService:
         self, caller: Caller, group: str, topic: str, request: Receive
     ) -> list[Delivery]:
         """Lease messages of any partition; waits as long as the request says."""
-
-        def rights() -> tuple[ReadableGroup, ReadableTopic]:
-            reader = self._access.readable_group(caller, group)
-            return reader, self._access.readable_topic(caller, topic)
-
-        held = rights()
+        reader = self._access.readable_group(caller, group)
+        readable = self._access.readable_topic(caller, topic)
         self._metering.receiving(caller)
-        receiving = self._queues.receive(*held, request)
-        if request.wait_ms:
-            receiving = self._node.security.waits.hold(rights, receiving)
-        deliveries = await receiving
+        receiving = self._queues.receive(reader, readable, request)
+        if self._access.has_rules:
+
+            def check() -> None:
+                self._access.readable_group(caller, group)
+                self._access.readable_topic(caller, topic)
+
+            async with self._access.waits.while_allowed(check):
+                deliveries = await receiving
+        else:
+            deliveries = await receiving
         self._metering.have_received(caller, [each.record for each in deliveries])
         return deliveries
 

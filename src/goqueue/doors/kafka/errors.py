@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.model import errors
 from goqueue.model.security import errors as security
-from goqueue.model.security.errors import SecurityDisabled
 from goqueue.model.security.quotas import LimitReached, QuotaExceeded
 
 _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
@@ -40,7 +39,6 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GroupAccessDenied: ErrorCode.group_authorization_failed,
     errors.ClusterAccessDenied: ErrorCode.cluster_authorization_failed,
     errors.TransactionalIdAccessDenied: ErrorCode.transactional_id_authorization_failed,
-    SecurityDisabled: ErrorCode.security_disabled,
     security.AuthenticationFailed: ErrorCode.sasl_authentication_failed,
     security.UnsupportedMechanism: ErrorCode.unsupported_sasl_mechanism,
     security.UnknownUser: ErrorCode.resource_not_found,
@@ -52,6 +50,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     security.TokenNotOwned: ErrorCode.delegation_token_owner_mismatch,
     security.UnknownToken: ErrorCode.delegation_token_not_found,
     security.TokenExpired: ErrorCode.delegation_token_expired,
+    security.SecurityDisabled: ErrorCode.security_disabled,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.StaleBrokerEpoch: ErrorCode.stale_broker_epoch,

@@ -1,4 +1,4 @@
-"""AddPermission and RemovePermission: the policy of a queue, which becomes rules."""
+"""AddPermission and RemovePermission: a queue's policy, which becomes rules if there are any."""
 
 from goqueue.doors.sqs.addresses import queue_arn, queue_name
 from goqueue.doors.sqs.answers import Done
