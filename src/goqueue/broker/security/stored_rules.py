@@ -4,7 +4,6 @@ from typing import Final
 
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.rights import Resource, Verb
-from goqueue.model.security.tenants import SEPARATOR
 from goqueue.model.security.users import USER_KIND
 from goqueue.state.security.decisions import Asked, Decisions
 from goqueue.state.security.image import SecurityImage
@@ -23,7 +22,9 @@ _Key = tuple[str, int, int, str, Principal]
 
 
 class StoredRules:
-    """May be asked from threads; is told of changes on the event loop."""
+    """Names are those that the caller's tenant uses; what belongs to others it is not asked about.
+
+    May be asked from threads; is told of changes on the event loop."""
 
     def __init__(self, super_users: tuple[str, ...]) -> None:
         self._super_users = frozenset(super_users)
@@ -59,26 +60,16 @@ class StoredRules:
 
     def _decide(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         principal = caller.principal
-        if principal.kind == BROKER_KIND or str(principal) in self._super_users:
-            return True
         is_admin = self._is_admin(principal)
-        if is_admin and not principal.tenant:
+        if not principal.tenant and (
+            is_admin or principal.kind == BROKER_KIND or str(principal) in self._super_users
+        ):
             return True
-        if resource is Resource.CLUSTER:
-            if principal.tenant and verb not in _WITHIN_TENANTS:
-                return False
-        else:
-            tenant, name = self._place(name)
-            if tenant != principal.tenant:
-                return False
+        if principal.tenant and resource is Resource.CLUSTER and verb not in _WITHIN_TENANTS:
+            return False
         asked = Asked(principal, caller.address.removeprefix(_MAPPED_IPV4))
         return is_admin or self._decisions.allow(asked, resource, name, verb)
 
     def _is_admin(self, principal: Principal) -> bool:
         user = self._image.users.get(principal.name) if principal.kind == USER_KIND else None
         return user is not None and user.is_admin and user.tenant == principal.tenant
-
-    def _place(self, name: str) -> tuple[str, str]:
-        """Whose it is, and what it is called there."""
-        tenant, separator, local = name.partition(SEPARATOR)
-        return (tenant, local) if separator and tenant in self._image.tenants else ("", name)
