@@ -80,7 +80,8 @@ def entry(rule: Rule) -> Message:
 
 
 def _resource(number: int) -> Resource:
-    return _known(Resource, number, "resource type")
+    found: Resource = _known(Resource, number, "resource type")
+    return found
 
 
 def _known(kind: Any, number: int, word: str) -> Any:
