@@ -170,6 +170,9 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_seconds = self._loop.time()
         if self._is_ending and self._calls is None:
             return
+        if not self._holds and not self._memory.is_tight and self._frames.is_still_partial(nbytes):
+            # A large request comes in hundreds of pieces, by TLS of 16 KB each.
+            return
         frame = None if self._holds else self._frames.only_frame(nbytes)
         if frame is None:
             self._frames.arrived(nbytes)
