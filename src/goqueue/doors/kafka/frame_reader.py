@@ -85,9 +85,13 @@ class FrameReader:
         return memoryview(bytearray(self._scratch[_LENGTH.size : nbytes]))
 
     def is_still_partial(self, nbytes: int) -> bool:
-        """Whether these bytes make a frame longer that is not whole then; else all is as it was."""
+        """Whether these bytes make a frame longer that is not whole then; else all is as it was.
+
+        A large request comes in hundreds of pieces, by TLS of 16 KB each. Where memory is tight,
+        more is to be done for each.
+        """
         partial = self._partial
-        if partial is None or self._filled_bytes + nbytes >= len(partial):
+        if partial is None or self._filled_bytes + nbytes >= len(partial) or self._memory.is_tight:
             return False
         self._filled_bytes += nbytes
         return True
