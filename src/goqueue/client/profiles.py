@@ -99,7 +99,7 @@ class Profile(
         password = self.find_password() or os.environ.get(PASSWORD_VARIABLE, "")
         if self.username and not password:
             raise ProfileProblem(
-                f"the profile has no password of {self.username!r}: give it one of "
+                f"username: no password of {self.username!r} is given; say one of "
                 f"{', '.join(map(_shown, PASSWORD_FIELDS))}, or set {PASSWORD_VARIABLE}"
             )
         return self.security_with(password)

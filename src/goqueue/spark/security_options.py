@@ -49,9 +49,16 @@ def parse_security(options: GivenOptions, bootstrap_servers: str) -> ClientSecur
     except GoQueueError as error:
         raise InvalidOption(error.message) from None
     _check_protocol(options, security)
-    for path in (security.ca_file, security.certificate_file, security.key_file):
+    files = {
+        "ca.file": security.ca_file,
+        "certificate.file": security.certificate_file,
+        "key.file": security.key_file,
+    }
+    for name, path in files.items():
         if path and not Path(path).is_file():
-            raise InvalidOption(f"{path}: there is no such file; workers need it there, too")
+            raise InvalidOption(
+                f"{name}: {path}: there is no such file; workers need it there, too"
+            )
     return security
 
 

@@ -51,7 +51,7 @@ def create(
     )
 
 
-@tenants.command("list")
+@tenants.command("list", epilog=examples("goqueue tenants list -o json"))
 def list_tenants(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
@@ -61,7 +61,7 @@ def list_tenants(
     _print(http_api(bootstrap, http).get("tenants")["tenants"], output)
 
 
-@tenants.command("show")
+@tenants.command("show", epilog=examples("goqueue tenants show acme"))
 def show(
     name: NameArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,

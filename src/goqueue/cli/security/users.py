@@ -38,7 +38,7 @@ _COLUMNS: Final = {
     epilog=examples(
         "goqueue users create alice",
         "goqueue users create robot --generate",
-        "goqueue users create --admin root --data-dir data   # of a stopped broker",
+        "goqueue users create --admin root --data-dir data",
     ),
 )
 def create(
