@@ -15,11 +15,13 @@ PAGE: Final = ROOT / "docs" / "security-rights.md"
 _HEAD: Final = """\
 # Which operation needs which right
 
-Made by `python -m tests.docs.rights` from what the operations of each door declare beside them; a test
-compares this page with them, and others that each right is asked for, and no other. How rights are given
-is in [security.md](security.md#rules). *Left out*: who lacks the right gets the answer without the things
-it may not see. *Each*: the things that it lacks the right for are refused, the others are answered. In all
-other cases the whole request is refused. Several rights are all needed.
+Made by `python -m tests.docs.rights` from what the operations of each door declare beside them. A
+test compares this page with them; others see to it that each right is asked for, and no other. How
+rights are given is in [security.md](security.md#rules).
+
+*Left out*: who lacks the right gets the answer without the things that it may not see. *Each*: the
+things that it lacks the right for are refused, the others are answered. In all other cases the
+whole request is refused. Where several rights stand, all are needed.
 """
 
 
