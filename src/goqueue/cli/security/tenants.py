@@ -169,7 +169,8 @@ def _numbers(texts: list[str] | None) -> dict[str, float]:
 
     found = {}
     for name, text in parse_assignments(texts, "--limit").items():
-        number = in_plain_units(name, text)
+        # `storage_bytes=5GB` as elsewhere `….bytes=5GB`.
+        number = in_plain_units(name.replace("_", "."), text)
         try:
             found[name] = float(number)
         except ValueError:
