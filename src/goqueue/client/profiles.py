@@ -214,13 +214,17 @@ class ProfilesFile:
 
 
 def security_at(bootstrap_servers: str) -> ClientSecurity:
-    """By `GOQUEUE_PROFILE`, or by the profile in use if it is that of these brokers."""
-    file = ProfilesFile()
+    found = profile_at(bootstrap_servers)
+    return NO_SECURITY if found is None else found.client_security()
+
+
+def profile_at(bootstrap_servers: str) -> Profile | None:
+    """That of `GOQUEUE_PROFILE`, or the one in use if it is that of these brokers."""
     name = os.environ.get(PROFILE_VARIABLE)
-    found = file.chosen(name)
+    found = ProfilesFile().chosen(name)
     if found is None or (not name and found.bootstrap != bootstrap_servers):
-        return NO_SECURITY
-    return found.client_security()
+        return None
+    return found
 
 
 def profiles_path() -> Path:
