@@ -23,7 +23,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test test-cluster test-workers lint format bench kafka-tools soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
+.PHONY: help setup hooks run test test-cluster test-workers lint format bench kafka-tools soak soak-backup soak-damage soak-splits soak-spark soak-hostile soak-tls fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -125,6 +125,9 @@ $(FUZZING): $(INSTALLED)
 	@$(BIN)/pip install -q --disable-pip-version-check --only-binary atheris -c constraints.txt -e '.[fuzz]' \
 		|| { echo "atheris has no wheel for this Python; 3.11 to 3.13 have one (make test replays the corpus without it)"; exit 1; }
 	@touch $@
+
+soak-tls: $(INSTALLED) ## 100 certificates replaced under load, without a failed connection
+	$(BIN)/python -m tests.crash.certificate_rounds
 
 soak-hostile: $(INSTALLED) ## A million hostile frames at each door, 10,000 connections, and a canary
 	$(BIN)/python -m tests.hostile.soak

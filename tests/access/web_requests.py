@@ -335,8 +335,13 @@ def _queue(**fields: Any) -> Fields:
 
 _SENT: Final = {"MessageBody": "from nobody", "MessageGroupId": "g", "MessageDeduplicationId": "n"}
 
+_POLICY: Final = (
+    '{"Statement": {"Effect": "Allow", "Principal": {"AWS": "canary-user"}, '
+    '"Action": "SQS:SendMessage", "Resource": "*"}}'
+)
+
 SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
-    "AddPermission": (_queue(Label="l", AWSAccountIds=["1"], Actions=["SendMessage"]),),
+    "AddPermission": (_queue(Label="l", AWSAccountIds=["canary-user"], Actions=["SendMessage"]),),
     "CancelMessageMoveTask": (lambda w: {"TaskHandle": w.move_task},),
     "ChangeMessageVisibility": (
         lambda w: {
@@ -358,6 +363,10 @@ SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
         lambda _: {
             "QueueName": "canary-new.fifo",
             "Attributes": {"FifoQueue": "true", "RedrivePolicy": REDRIVE_POLICY},
+        },
+        lambda _: {
+            "QueueName": "canary-new.fifo",
+            "Attributes": {"FifoQueue": "true", "Policy": _POLICY},
         },
     ),
     "DeleteMessage": (lambda w: {"QueueUrl": URL, "ReceiptHandle": w.sqs_receipt},),
@@ -382,6 +391,7 @@ SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
     "SetQueueAttributes": (
         _queue(Attributes={"VisibilityTimeout": "9"}),
         _queue(Attributes={"RedrivePolicy": REDRIVE_POLICY}),
+        _queue(Attributes={"Policy": _POLICY}),
     ),
     "StartMessageMoveTask": (lambda _: {"SourceArn": ARN},),
     "TagQueue": (_queue(Tags={"a": "b"}),),

@@ -1,6 +1,6 @@
 """`goqueue.testing` with `security=True`: settings that real clients log in by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import boto3
 import httpx
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from goqueue.testing import EmbeddedBroker, GoQueueCluster, ServerProcess
 from goqueue.testing.secured_clients import SecuredClients
@@ -27,7 +28,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SecuredCl
         yield process
 
 
-def first_value(config: dict[str, str], topic: str) -> bytes | None:
+def first_value(config: Mapping[str, Any], topic: str) -> bytes | None:
     settings: dict[str, Any] = {**config, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     try:

@@ -15,7 +15,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
+from kio.schema.metadata.v12.response import MetadataResponse
 
+from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.questions import metadata_request
+from goqueue.model.client_security import ClientSecurity
+from goqueue.model.errors import BrokerUnreachable
 from goqueue.server.tls.making import MadeCertificates
 from goqueue.testing import ServerProcess
 from tests.interop.tls_files import made, tls_server
@@ -220,3 +225,39 @@ def test_old_versions_of_tls_are_refused(server: ServerProcess) -> None:
         pytest.raises((ssl.SSLError, ConnectionError)),
     ):
         context.wrap_socket(plain)
+
+
+def test_clients_by_tls_at_a_port_without(tmp_path: Path, files: MadeCertificates) -> None:
+    context = ssl.create_default_context(cafile=str(files.ca))
+    with ServerProcess(tmp_path / "data") as server:
+        host, port = server.bootstrap_servers.rsplit(":", 1)
+        with (
+            socket.create_connection((host, int(port)), 30) as plain,
+            pytest.raises((ssl.SSLError, ConnectionError)),
+        ):
+            context.wrap_socket(plain, server_hostname=host)
+        assert "connection from 127.0.0.1 closed: it speaks TLS" in server.log_text
+        with pytest.raises(BrokerUnreachable, match="does not speak TLS"):
+            BlockingConnection(host, int(port), ClientSecurity(tls=True, ca_file=str(files.ca)))
+
+
+def test_our_own_client_is_told_what_is_wrong(
+    server: ServerProcess, strict_server: ServerProcess, files: MadeCertificates, tmp_path: Path
+) -> None:
+    host, port = server.bootstrap_servers.rsplit(":", 1)
+    others = made(tmp_path / "others")
+    with pytest.raises(BrokerUnreachable, match="its certificate is refused"):
+        BlockingConnection(host, int(port), ClientSecurity(tls=True, ca_file=str(others.ca)))
+    with (
+        BlockingConnection(host, int(port)) as plain,
+        pytest.raises(BrokerUnreachable, match="speaks TLS"),
+    ):
+        plain.call(metadata_request(()), MetadataResponse)
+    host, port = strict_server.bootstrap_servers.rsplit(":", 1)
+    with (
+        pytest.raises(BrokerUnreachable, match="wants a certificate"),
+        BlockingConnection(
+            host, int(port), ClientSecurity(tls=True, ca_file=str(files.ca))
+        ) as nobody,
+    ):
+        nobody.call(metadata_request(()), MetadataResponse)

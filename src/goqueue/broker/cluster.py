@@ -16,7 +16,7 @@ from goqueue.broker.membership.pauses import Pauses
 from goqueue.broker.membership.seclusion import Seclusion
 from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.broker.peers.connections import Peers, tls_between_brokers
+from goqueue.broker.peers.connections import Peers
 from goqueue.broker.peers.quorum import QuorumPeers
 from goqueue.broker.replication.replication import Replication
 from goqueue.broker.topics.following import MetadataFollower
@@ -100,7 +100,7 @@ class Cluster:
             self.membership,
             node_id=self._node_id,
             image=lambda: follower.image,
-            tls=lambda: tls_between_brokers(security()),
+            security=security,
         )
         self.departed = Departed(lambda: follower.image)
         self.controller = Controller(

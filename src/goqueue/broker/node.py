@@ -63,7 +63,7 @@ from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put, Read
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.client_security import ClientSecurity
+from goqueue.model.client_security import SecurityOf
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import MetadataUnavailable
 from goqueue.model.measuring.histograms import HistogramFigures
@@ -116,10 +116,7 @@ class Node:
             react=self._react,
             reconcile_s=None if identity is None else RECONCILE_S,
         )
-
-        def between_brokers() -> ClientSecurity:
-            return self.security.between_brokers
-
+        between_brokers: SecurityOf = lambda: self.security.between_brokers  # noqa: E731
         self.peers = Peers(self.node_id, lambda: self.image, between_brokers)
         # None: a node of one.
         self.cluster: Cluster | None = None

@@ -43,13 +43,13 @@ class Connection:
         connection = cls(reader, writer, address)
         if security.sasl_mechanism is not None:
             try:
-                await connection._log_in(security)
+                await connection.log_in(security)
             except BaseException:
                 connection.drop()
                 raise
         return connection
 
-    async def _log_in(self, security: ClientSecurity) -> None:
+    async def log_in(self, security: ClientSecurity) -> None:
         login = log_in(security)
         question = first_question(login)
         while question is not None:

@@ -142,6 +142,10 @@ class Access:
     def __init__(self, rules: Rules | None = None) -> None:
         self._rules = rules
 
+    @property
+    def has_rules(self) -> bool:
+        return self._rules is not None
+
     # --- topics ---------------------------------------------------------------------------
 
     def readable_topic(self, caller: Caller, name: str) -> ReadableTopic:

@@ -5,7 +5,7 @@ from typing import Final
 from goqueue.broker.node import Node
 from goqueue.model.caller import Principal
 from goqueue.model.security.errors import AuthenticationFailed
-from goqueue.model.security.logins import Login
+from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS, USER_KIND
 
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -57,6 +57,15 @@ class Authentication:
             principal=Principal(USER_KIND, bearer.name) if user is None else user.principal,
             mechanism=OAUTHBEARER,
             expires_ms=bearer.expires_ms,
+            is_stored=user is not None,
+        )
+
+    def of_certificate(self, name: str) -> Login:
+        """By the name that rules (tls.principal.mapping.rules) found in a verified certificate."""
+        user = self._security.image.users.get(name)
+        return Login(
+            principal=Principal(USER_KIND, name) if user is None else user.principal,
+            mechanism=CERTIFICATE,
             is_stored=user is not None,
         )
 

@@ -72,10 +72,10 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
-        self.rules = RuleService(node, access)
-        self.users = UserService(node, access)
         self.log_ins = LogIns(node, self.authentication)
+        self.users = UserService(node, access)
         self.tokens = TokenService(node, access)
+        self.rules = RuleService(node, access)
         self.web_logins = WebLogins(node, self.authentication)
         self.keys = KeyService(node, access)
 

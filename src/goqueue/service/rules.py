@@ -9,6 +9,8 @@ import msgspec
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.rights import Verb
+from goqueue.model.security.errors import SecurityDisabled
 from goqueue.model.security.rules import Rule, RuleFilter
 from goqueue.service.access import Access
 
@@ -17,12 +19,16 @@ class RuleService:
     def __init__(self, node: Node, access: Access) -> None:
         self._book = node.security.rule_book
         self._access = access
-        self._is_on = node.security.is_on
 
-    @property
-    def are_used(self) -> bool:
-        """Whether anything is decided by them."""
-        return self._is_on
+    def check_used(self, caller: Caller, verb: Verb) -> None:
+        """For Kafka, which has no rules while nothing is decided by them. Who may not see them is
+        not told that either."""
+        if verb is Verb.DESCRIBE:
+            self._access.describable_cluster(caller)
+        else:
+            self._access.alterable_cluster(caller)
+        if not self._access.has_rules:
+            raise SecurityDisabled("there are no rules while security.enabled is false")
 
     def rules(self, caller: Caller, wanted: RuleFilter) -> list[Rule]:
         cluster = self._access.describable_cluster(caller)

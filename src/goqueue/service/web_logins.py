@@ -89,6 +89,11 @@ class WebLogins:
         keys = self._security.keys
         return WebLogin(user.principal, lambda: keys.holder(key_id, kind) is not None)
 
+    def by_certificate(self, name: str) -> WebLogin:
+        """By the name that the client's certificate gives it."""
+        login = self._authentication.of_certificate(name)
+        return WebLogin(login.principal, lambda: self._authentication.holds(login))
+
     # --- sessions of browsers -------------------------------------------------------------
 
     async def begin_session(self, name: str, password: str) -> BegunSession:

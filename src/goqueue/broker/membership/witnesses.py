@@ -12,9 +12,10 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from goqueue.broker.membership.membership import Membership
+from goqueue.broker.peers.connections import log_in_to, tls_between_brokers
 from goqueue.metadata.store import (
     NO_LEASE,
     Compare,
@@ -23,15 +24,13 @@ from goqueue.metadata.store import (
     MetadataStore,
     Put,
 )
-from goqueue.model.errors import GoQueueError, LeaseNotFound
+from goqueue.model.client_security import ClientSecurity, SecurityOf, no_security
+from goqueue.model.errors import BrokerUnreachable, GoQueueError, LeaseNotFound
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.model.topics import BrokerView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import MetadataImage
-
-if TYPE_CHECKING:
-    import ssl
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +45,6 @@ _LASTING_S: Final = 1.0
 _TURNED_AWAY_S: Final = 0.05
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-TlsOf = Callable[[], "ssl.SSLContext | None"]
 
 
 class Witnesses:
@@ -57,14 +55,13 @@ class Witnesses:
         *,
         node_id: NodeId,
         image: Callable[[], MetadataImage],
-        tls: TlsOf = lambda: None,
+        security: SecurityOf = no_security,
     ) -> None:
-        """`tls`: what other brokers are reached by, where they speak it."""
         self._store = store
         self._membership = membership
         self._node_id = node_id
         self._image = image
-        self._tls = tls
+        self._security = security
         self._watching: dict[Member, asyncio.Task[None]] = {}
         self._testified: set[Member] = set()
         self._withdrawing: set[asyncio.Task[None]] = set()
@@ -96,14 +93,14 @@ class Witnesses:
         was_reached = False
         while True:
             try:
-                streams = await _connected(broker, self._tls() if broker.has_tls else None)
+                streams = await _connected(broker, self._security())
             except ConnectionRefusedError:
                 # An address that was never reached may be one that only clients can reach.
                 if was_reached and not self._is_stopping(peer):
                     await self._testify(peer)
                 await asyncio.sleep(_RETRY_S)
-            except (OSError, UnicodeError):
-                # Not reached, or its host is no name that could be looked up.
+            except (OSError, UnicodeError, BrokerUnreachable):
+                # Not reached, or not let in, or its host is no name that could be looked up.
                 await asyncio.sleep(_RETRY_S)
             else:
                 was_reached = True
@@ -149,24 +146,37 @@ class Witnesses:
             await self._store.delete(keys.suspicion_key(*peer, self._node_id))
 
 
-async def _connected(broker: BrokerView, context: "ssl.SSLContext | None") -> Streams:
-    """`ConnectionRefusedError` only if every address of the host refuses."""
+async def _connected(broker: BrokerView, security: ClientSecurity) -> Streams:
+    """`ConnectionRefusedError` only if every address of the host refuses.
+
+    Who does not log in is not kept.
+    """
+    context = tls_between_brokers(security) if security.tls else None
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(_CONNECT_MAX_S):
         found = await loop.getaddrinfo(broker.host, broker.kafka_port, type=socket.SOCK_STREAM)
         problem = OSError(f"{broker.host} has no address")
         for *_, address in found:
             try:
-                return await asyncio.open_connection(
+                streams = await asyncio.open_connection(
                     str(address[0]),
                     broker.kafka_port,
                     ssl=context,
                     server_hostname=None if context is None else broker.host,
                 )
+                break
             except OSError as error:
                 if problem.errno is None or not isinstance(error, ConnectionRefusedError):
                     problem = error
-        raise problem
+        else:
+            raise problem
+    if security.sasl_mechanism is not None:
+        try:
+            await log_in_to((broker.host, broker.kafka_port), streams, security)
+        except BaseException:
+            streams[1].close()
+            raise
+    return streams
 
 
 async def _until_it_ends(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

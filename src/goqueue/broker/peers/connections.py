@@ -138,6 +138,20 @@ async def _connect(address: Address, security: ClientSecurity) -> "Connection":
         raise not_let_in(address, error) from error
 
 
+async def log_in_to(
+    address: Address,
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    security: ClientSecurity,
+) -> None:
+    """On a connection that was made elsewhere; `BrokerUnreachable` where it does not let us in."""
+    from goqueue.client.connection import Connection
+
+    try:
+        await Connection(*streams, f"{address[0]}:{address[1]}").log_in(security)
+    except AuthenticationFailed as error:
+        raise not_let_in(address, error) from error
+
+
 def tls_between_brokers(security: ClientSecurity) -> "ssl.SSLContext | None":
     """For a connection on which nothing is said. None: without TLS."""
     from goqueue.client.tls import tls_context

@@ -3,14 +3,10 @@
 Its password is made from the master key, which all of them have and nobody else.
 """
 
-from typing import Final
-
 from goqueue.broker.security.master_key import MasterKey
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.client_security import SCRAM_SHA_256, ClientSecurity
-
-# No user can be called so.
-BROKERS_NAME: Final = "__brokers__"
+from goqueue.model.security.users import BROKERS_USER
 
 
 def brokers_password(master_key: MasterKey) -> str:
@@ -29,6 +25,6 @@ def security_between_brokers(config: BrokerConfig, master_key: MasterKey | None)
         certificate_file=config.tls_certificate_file,
         key_file=config.tls_key_file if has_tls else "",
         mechanism="" if master_key is None else SCRAM_SHA_256,
-        username="" if master_key is None else BROKERS_NAME,
+        username="" if master_key is None else BROKERS_USER,
         password="" if master_key is None else brokers_password(master_key),
     )

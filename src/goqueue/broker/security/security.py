@@ -16,6 +16,7 @@ from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
+from goqueue.broker.security.waits import Waits
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
@@ -40,14 +41,19 @@ class Security:
         self.rules = StoredRules(config.super_users)
         self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
-        self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
-        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
-        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
         self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
         # None: there is no identity provider.
         self.bearer_tokens = open_bearer_tokens(config)
-        # Called after each change of the image, and once at the start.
-        self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
+        self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
+        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
+        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
+        self.waits = Waits(is_on=config.security_enabled)
+        # Called after each change of the image, and once at the start; rules before those who ask
+        # them again.
+        self.listeners: list[Callable[[SecurityImage], None]] = [
+            self.rules.use,
+            self.waits.look_again,
+        ]
 
     @property
     def image(self) -> SecurityImage:
@@ -68,12 +74,12 @@ class Security:
             await begin_with(store, Path(self._config.security_bootstrap_file), self.clock_ms())
 
     @cached_property
-    def between_brokers(self) -> ClientSecurity:
-        return security_between_brokers(self._config, self.master_key if self.is_on else None)
-
-    @cached_property
     def scram_records(self) -> ScramRecords:
         return ScramRecords(self.master_key, lambda: self.image, self.clock_ms)
+
+    @cached_property
+    def between_brokers(self) -> ClientSecurity:
+        return security_between_brokers(self._config, self.master_key if self.is_on else None)
 
     def changed(self) -> None:
         for listener in self.listeners:

@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_seconds = self._loop.time()
-        if self._is_ending and self._calls is None:
+        if (self._is_ending and self._calls is None) or self._frames.is_still_partial(nbytes):
             return
         frame = None if self._holds else self._frames.only_frame(nbytes)
         if frame is None:

@@ -19,6 +19,8 @@ OWN_BUFFER_FROM_BYTES: Final = 32 * 1024
 # What it gets then, which most frames fit in; it doubles as it fills, whatever length was declared.
 FIRST_ROOM_BYTES: Final = 1024 * 1024
 
+# How TLS begins (RFC 8446, 5.1: a handshake, and a version), taken for the length of a frame.
+_TLS: Final = 0x1603
 _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
 _NOTHING: Final = memoryview(b"")
@@ -82,6 +84,18 @@ class FrameReader:
         self._memory.take(size)
         return memoryview(bytearray(self._scratch[_LENGTH.size : nbytes]))
 
+    def is_still_partial(self, nbytes: int) -> bool:
+        """Whether these bytes make a frame longer that is not whole then; else all is as it was.
+
+        A large request comes in hundreds of pieces, by TLS of 16 KB each. Where memory is tight,
+        more is to be done for each.
+        """
+        partial = self._partial
+        if partial is None or self._filled_bytes + nbytes >= len(partial) or self._memory.is_tight:
+            return False
+        self._filled_bytes += nbytes
+        return True
+
     def arrived(self, nbytes: int) -> None:
         """So many bytes are in the buffer now. Call `next_frame` until it has none, then `keep`."""
         fresh = self._scratch[:nbytes]
@@ -125,6 +139,8 @@ class FrameReader:
         if api_key is not None and size <= limit:
             limit, name = self._limits.bytes_of(api_key), "request.max.bytes"
         if size > limit:
+            if size >> 16 == _TLS:
+                raise Malformed("it speaks TLS, and this port does not (tls.certificate.file)")
             raise Malformed(f"frame of {size} bytes; {name} is {limit}")
 
     def keep(self) -> None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from goqueue.doors.tls.failures import NO_TLS_ALERT, speaks_tls
+
 if TYPE_CHECKING:
     from goqueue.doors.tls.entrance import TlsEntrance
 
@@ -124,6 +126,8 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
             self._entrance.failed_by(self._host, error, self._first_bytes)
             # The alert tells the client why.
             self._flush()
+            if not speaks_tls(self._first_bytes) and self._socket is not None:
+                self._socket.write(NO_TLS_ALERT)
             self._hang_up()
             return
         self._flush()

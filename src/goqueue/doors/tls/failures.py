@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from typing import Final
 
 # The first byte of TLS (RFC 8446, 5.1: handshake).
-_HANDSHAKE: Final = 22
+_HANDSHAKE: Final = b"\x16"
+# Fatal: unexpected message (RFC 8446, 6.2). OpenSSL says nothing to those who do not speak TLS, and
+# Kafka's clients know that a port speaks it by what they take for the length of an answer.
+NO_TLS_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x0a"
 
 # By OpenSSL's names; alerts are what the client said.
 _WORDS: Final[Mapping[str, str]] = {
@@ -19,8 +22,12 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
+def speaks_tls(first_bytes: bytes) -> bool:
+    return first_bytes[:1] == _HANDSHAKE
+
+
 def words(error: ssl.SSLError, first_bytes: bytes) -> str:
-    if first_bytes and first_bytes[0] != _HANDSHAKE:
+    if not speaks_tls(first_bytes):
         return "it does not speak TLS, and this port does nothing else"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"

@@ -7,8 +7,13 @@ from typing import Final
 
 from goqueue.doors.web.asgi import Scope
 from goqueue.doors.web.bodies import Headers
-from goqueue.doors.web.callers import let_in, prepare
-from goqueue.doors.web.site_guard import CROSS_SITE, Unwelcome, is_by_own_page
+from goqueue.doors.web.callers import client_name_in, let_in, prepare
+from goqueue.doors.web.site_guard import (
+    CROSS_SITE,
+    Unwelcome,
+    is_by_own_page,
+    is_from_own_page,
+)
 from goqueue.doors.web.standing import Standing
 from goqueue.model.caller import Door
 from goqueue.model.security.errors import AuthenticationFailed
@@ -56,6 +61,13 @@ class Gate:
                 if not is_by_own_page(headers, changes=method not in _ASKING):
                     return CROSS_SITE
                 let_in(scope, await self._logins.by_session(word, door))
+                return None
+            client_name = client_name_in(scope)
+            if client_name is not None:
+                # Browsers show certificates whichever page asks.
+                if not is_from_own_page(headers, or_visitor=method in _ASKING):
+                    return CROSS_SITE
+                let_in(scope, self._logins.by_certificate(client_name))
                 return None
             if path in _PROBES and method in _ASKING:
                 return None

@@ -63,13 +63,19 @@ class TokenExpired(GoQueueError):
     code = "delegation_token_expired"
 
 
-class UnknownKey(GoQueueError):
-    code = "unknown_key"
-
-
 def not_let_in(address: tuple[str, int], error: AuthenticationFailed) -> BrokerUnreachable:
     """Of a broker that another one refuses: their master keys differ."""
     return BrokerUnreachable(
         f"the broker at {address[0]}:{address[1]} does not let this one in; all brokers of "
         f"a cluster need the same master key: {error.message}"
     )
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"

@@ -1,8 +1,12 @@
 """Log-ins: who somebody is, by what it showed, and for how long."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from goqueue.model.caller import Principal
+
+# In place of a SASL mechanism: the client showed it while TLS was agreed on.
+CERTIFICATE: Final = "CERTIFICATE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from goqueue.broker.node import Node
 from goqueue.model.security.errors import UnsupportedMechanism
 from goqueue.model.security.logins import Login
+from goqueue.model.security.users import BROKERS
 from goqueue.service.authentication import OAUTHBEARER, Authentication
 from goqueue.service.sasl.conversation import Conversation
 from goqueue.service.sasl.oauthbearer import OAuthBearerConversation
@@ -21,7 +22,7 @@ class LogIns:
         self._authentication = authentication
         self.clock_ms = node.clock_ms
         self._enabled = node.config.sasl_enabled_mechanisms
-        self._has_peers = bool(node.config.cluster)
+        self._has_peers = node.cluster is not None
         self._max_session_ms = node.config.connections_max_reauth_ms
         if self.is_on:
             # One that cannot be used is found at the start, and not by the first client.
@@ -55,6 +56,9 @@ class LogIns:
 
     def session_ends_ms(self, login: Login, now_ms: int) -> int | None:
         """When a client must have logged in again (KIP-368); None: never."""
+        if login.principal == BROKERS:
+            # What they hold open carries calls of many clients.
+            return None
         ends_ms = [] if login.expires_ms is None else [login.expires_ms]
         if self._max_session_ms:
             ends_ms.append(now_ms + self._max_session_ms)

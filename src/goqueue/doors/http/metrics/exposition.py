@@ -25,6 +25,7 @@ from goqueue.doors.http.metrics import (
     queues,
     schemas,
     storage,
+    tls,
     tracing,
     traffic,
 )
@@ -113,6 +114,7 @@ class Exposition:
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
             partial(clients.families, figures.clients),
+            tls.read(self._measuring.traffic.tls),
             traffic.read(self._measuring.traffic, self._http),
         ]
 

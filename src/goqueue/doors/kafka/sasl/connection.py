@@ -34,6 +34,11 @@ class SecuredConnection(Connection):
             self, self, is_private=is_private(self.client_host, is_encrypted=is_encrypted)
         )
 
+        client_name = transport.get_extra_info("client_name")
+        if client_name is not None:
+            login = self._services.service.authentication.of_certificate(client_name)
+            self._session.begin_by_certificate(login)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._until_logged_in.cancel()
         super().connection_lost(exc)

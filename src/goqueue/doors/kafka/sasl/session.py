@@ -5,10 +5,11 @@
     CHOSEN       SaslAuthenticate, or tokens as frames    CHOSEN, LOGGED_IN, or ENDED
     LOGGED_IN    everything; SaslHandshake (KIP-368)      CHOSEN, and still logged in
 
-What is not in the table ends the connection. After version 0 of the handshake, tokens come as
-frames of their own, without a header (before KIP-152). A log-in again must be by the same
-mechanism and of the same principal. One that failed ends the connection, also where somebody had
-logged in before.
+What is not in the table ends the connection. A client with a certificate of its own is logged in
+from the start, and may log in as somebody else. After version 0 of the handshake, tokens come as
+frames of their own, without a header (before KIP-152). A log-in again must be by the same mechanism
+and of the same principal. One that failed ends the connection, also where somebody had logged in
+before.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -17,7 +18,7 @@ from goqueue.model.caller import Principal
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.measuring.traffic import KafkaTraffic
 from goqueue.model.security.errors import AuthenticationFailed, UnsupportedMechanism
-from goqueue.model.security.logins import Login
+from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS
 from goqueue.service.sasl.conversation import Conversation
 from goqueue.service.sasl.log_ins import LogIns
@@ -105,6 +106,16 @@ class SaslSession:
             self._is_ended = True
             self._line.cut_off(_gone(self.login))
 
+    def begin_by_certificate(self, login: Login) -> None:
+        """Of the client's own, before it says anything. It may still log in as somebody else."""
+        self.login = login
+        self._line.logged_in(login.principal)
+
+    @property
+    def _sasl_login(self) -> Login | None:
+        login = self.login
+        return None if login is None or login.mechanism == CERTIFICATE else login
+
     # --- SaslHandshake --------------------------------------------------------------------
 
     @property
@@ -116,7 +127,8 @@ class SaslSession:
         if self._is_ended or self._conversation is not None:
             raise self._out_of_turn("SaslHandshake amid a log-in")
         try:
-            if self.login is not None and self.login.mechanism != mechanism:
+            before = self._sasl_login
+            if before is not None and before.mechanism != mechanism:
                 raise UnsupportedMechanism("a log-in again must be by the mechanism of the first")
             self._conversation = self._log_ins.begin(mechanism, is_private=self._is_private)
         except UnsupportedMechanism as error:
@@ -148,7 +160,7 @@ class SaslSession:
         return Heard(said.reply, lifetime_ms)
 
     def _admit(self, login: Login) -> int:
-        before = self.login
+        before = self._sasl_login
         if before is not None and before.principal != login.principal:
             raise AuthenticationFailed("a log-in again must be of the same principal")
         if not self._log_ins.holds(login):
