@@ -1,10 +1,15 @@
 """How the suite is spread over processes: a file stays together, and so does all of Spark. And an
 option, which pytest wants to know before it looks into the folders below."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# Commands and Spark use the profile that somebody has in use: that of the tests is none.
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-profiles"))
 
 
 class _Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist's base is untyped here

@@ -31,6 +31,12 @@ _NEXT_STEP_OF_REFUSAL: Final = {
 }
 # Of every kind of thing: `topic_access_denied` and the like.
 _DENIED: Final = "access_denied"
+# Of Kafka's protocol, which has codes in place of messages.
+_DENIED_BY_KAFKA: Final = ("authorization failed", "is not allowed to")
+_CLOSED: Final = "closed the connection"
+_WHEN_CLOSED: Final = (
+    "does it speak TLS, or want a log-in? See --profile, or --ca-file and --username"
+)
 _WHEN_DENIED: Final = "see `goqueue whoami`; an administrator allows more with `goqueue acls add`"
 
 
@@ -81,8 +87,15 @@ def fail(error: GoQueueError) -> None:
 
     refusal = error.reason if isinstance(error, HttpRefused) else ""
     next_step = _NEXT_STEP.get(error.code) or _NEXT_STEP_OF_REFUSAL.get(refusal)
-    if refusal.endswith(_DENIED):
+    if refusal.endswith(_DENIED) or _is_denied_by_kafka(error):
         next_step = _WHEN_DENIED
+    elif error.code == "broker_unreachable" and _CLOSED in error.message:
+        next_step = _WHEN_CLOSED
     line = f"{error.message.rstrip('.')}; {next_step}" if next_step else error.message
     typer.echo(f"goqueue: {line}", err=True)
     raise typer.Exit(error.exit_code if isinstance(error, CommandFailed) else FAILED) from error
+
+
+def _is_denied_by_kafka(error: GoQueueError) -> bool:
+    text = error.message.lower()
+    return any(words in text for words in _DENIED_BY_KAFKA)

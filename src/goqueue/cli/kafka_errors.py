@@ -3,15 +3,20 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from aiokafka.errors import (
     BrokerResponseError,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
     kafka_errors,
 )
+from kio.schema.metadata.v12.response import MetadataResponse
 
 from goqueue.cli.failures import CommandFailed
 from goqueue.client.errors import BrokerUnreachable
@@ -24,6 +29,11 @@ class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # aiokafka
     message = "INVALID_RECORD"
 
 
+_DENIED: Final = (
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+)
 kafka_errors[InvalidRecordError.errno] = InvalidRecordError
 
 
@@ -48,6 +58,8 @@ def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
             "the topic does not take such a message: it wants another schema "
             "(`goqueue topics describe TOPIC`, schema.validation.…), a key, or other headers"
         ) from error
+    except _DENIED as error:
+        raise CommandFailed(_words(error)) from error
     except KafkaError as error:
         raise CommandFailed(_plain(error)) from error
 
@@ -56,8 +68,15 @@ def _look_closer(bootstrap: str) -> None:
     """aiokafka says of a log-in that failed, too, that nobody is there: our own client says why."""
     from goqueue.cli.security.connecting import kafka_security
     from goqueue.client.blocking_connection import connect_any
+    from goqueue.client.questions import metadata_request
 
-    connect_any(bootstrap, kafka_security()).close()
+    with connect_any(bootstrap, kafka_security()) as connection:
+        connection.call(metadata_request(()), MetadataResponse)
+
+
+def _words(error: KafkaError) -> str:
+    kind = type(error).__name__.removesuffix("AuthorizationFailedError").lower()
+    return f"{kind} authorization failed"
 
 
 def _plain(error: KafkaError) -> str:

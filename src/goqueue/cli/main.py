@@ -123,7 +123,5 @@ app.add_typer(users, name="users", rich_help_panel=_SECURITY)
 app.add_typer(acls, name="acls", rich_help_panel=_SECURITY)
 app.add_typer(keys, name="keys", rich_help_panel=_SECURITY)
 app.add_typer(tenants, name="tenants", rich_help_panel=_SECURITY)
-app.command(rich_help_panel=_SECURITY, epilog=examples("goqueue whoami --profile production"))(
-    whoami
-)
+app.command(rich_help_panel=_SECURITY, epilog=examples("goqueue whoami -o json"))(whoami)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=_SPARK)

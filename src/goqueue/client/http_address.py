@@ -74,7 +74,8 @@ def own_http_url(connection: BlockingConnection) -> str:
             if entry.name == HTTP_URL_SETTING and entry.value:
                 return entry.value
     raise HttpAddressUnknown(
-        f"the broker at {connection.address} does not tell where it answers HTTP; name the address "
-        "yourself, such as http://host:8080: with --http, or in Spark with http.url or "
+        f"the broker at {connection.address} does not tell where it answers HTTP (where clients "
+        "log in, that takes the right describe_configs on the cluster); name the address yourself, "
+        "such as http://host:8080: with --http or in a profile, or in Spark with http.url or "
         "schema.registry.url"
     )

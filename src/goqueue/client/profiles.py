@@ -99,7 +99,7 @@ class Profile(
         password = self.find_password() or os.environ.get(PASSWORD_VARIABLE, "")
         if self.username and not password:
             raise ProfileProblem(
-                f"the profile has no password of {self.username!r}: give it one of "
+                f"username: no password of {self.username!r} is given; say one of "
                 f"{', '.join(map(_shown, PASSWORD_FIELDS))}, or set {PASSWORD_VARIABLE}"
             )
         return self.security_with(password)
@@ -214,13 +214,17 @@ class ProfilesFile:
 
 
 def security_at(bootstrap_servers: str) -> ClientSecurity:
-    """By `GOQUEUE_PROFILE`, or by the profile in use if it is that of these brokers."""
-    file = ProfilesFile()
+    found = profile_at(bootstrap_servers)
+    return NO_SECURITY if found is None else found.client_security()
+
+
+def profile_at(bootstrap_servers: str) -> Profile | None:
+    """That of `GOQUEUE_PROFILE`, or the one in use if it is that of these brokers."""
     name = os.environ.get(PROFILE_VARIABLE)
-    found = file.chosen(name)
+    found = ProfilesFile().chosen(name)
     if found is None or (not name and found.bootstrap != bootstrap_servers):
-        return NO_SECURITY
-    return found.client_security()
+        return None
+    return found
 
 
 def profiles_path() -> Path:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client.profiles import Profile, ProfilesFile, security_at
+from goqueue.client.profiles import Profile, ProfilesFile, profile_at, security_at
 from goqueue.model.client_security import ClientSecurity
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.option_names import GivenOptions, InvalidOption
@@ -49,10 +49,25 @@ def parse_security(options: GivenOptions, bootstrap_servers: str) -> ClientSecur
     except GoQueueError as error:
         raise InvalidOption(error.message) from None
     _check_protocol(options, security)
-    for path in (security.ca_file, security.certificate_file, security.key_file):
+    files = {
+        "ca.file": security.ca_file,
+        "certificate.file": security.certificate_file,
+        "key.file": security.key_file,
+    }
+    for name, path in files.items():
         if path and not Path(path).is_file():
-            raise InvalidOption(f"{path}: there is no such file; workers need it there, too")
+            raise InvalidOption(
+                f"{name}: {path}: there is no such file; workers need it there, too"
+            )
     return security
+
+
+def http_of_profile(options: GivenOptions, bootstrap_servers: str) -> str:
+    """Where HTTP is answered, for those whom brokers do not tell: that takes a right."""
+    if options.text(PROFILE):
+        return ProfilesFile().find(options.text(PROFILE)).http
+    found = None if options.given(*SECURITY_OPTIONS) else profile_at(bootstrap_servers)
+    return "" if found is None else found.http
 
 
 def _profile(options: GivenOptions) -> Profile:

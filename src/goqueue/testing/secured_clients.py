@@ -36,9 +36,9 @@ class SecuredClients(ABC):
 
     def client_config(
         self, username: str = ADMIN, password: str = ADMIN_PASSWORD
-    ) -> dict[str, str]:
+    ) -> dict[str, str | int | float | bool]:
         """For confluent-kafka: `Producer(broker.client_config())`."""
-        config = {"bootstrap.servers": self._addresses()[0]}
+        config: dict[str, str | int | float | bool] = {"bootstrap.servers": self._addresses()[0]}
         if self.secured is not None:
             config |= {
                 "security.protocol": "SASL_SSL",

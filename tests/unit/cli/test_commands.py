@@ -99,9 +99,15 @@ def every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 EVERY_COMMAND = list(every_command(get_command(app)))
 # They run no client: of a broker, of a folder, of Spark, whose definition has the address.
-WITHOUT_ADDRESS = {"serve", "data", "pipeline", "settings", "cluster adopt"} | {
-    f"backup {name}" for name in ("list", "verify", "restore", "prune")
-}
+WITHOUT_ADDRESS = {
+    "serve",
+    "data",
+    "pipeline",
+    "settings",
+    "cluster adopt",
+    "profile",
+    "secure",
+} | {f"backup {name}" for name in ("list", "verify", "restore", "prune")}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,8 @@ def test_one_address_is_enough(path: tuple[str, ...], command: Any) -> None:
     """Commands that talk HTTP find that address out: all take --bootstrap, and in one way."""
     options = {option: each for each in command.params for option in each.opts}
     if path[0] in WITHOUT_ADDRESS or " ".join(path) in WITHOUT_ADDRESS:
-        assert "--bootstrap" not in options
+        # A profile keeps the address for others.
+        assert "--bootstrap" not in options or path == ("profile", "create")
         return
     bootstrap = options["--bootstrap"]
     assert options["-b"] is bootstrap

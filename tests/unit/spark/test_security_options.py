@@ -97,6 +97,19 @@ def test_a_protocol_that_says_something_else(ca_file: str) -> None:
         security_of(security_protocol="SSL", username="a", password="b")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("kafka.sasl.mechanism", "MD5", "mechanism: 'MD5' is none of"),
+        ("kafka.security.protocol", "SASL_SSL", "security.protocol: SASL_SSL needs a username"),
+        ("kafka.security.protocol", "QUIC", "security.protocol: 'quic' is not one of"),
+    ],
+)
+def test_what_is_refused(name: str, value: str, reason: str) -> None:
+    with pytest.raises(InvalidOption, match=reason):
+        security_of(**{name: value})
+
+
 def test_no_error_shows_a_password() -> None:
     with pytest.raises(InvalidOption) as refused:
         security_of(password="hunter2")

@@ -132,8 +132,7 @@ def add_connection_options(command: Any) -> None:
     for below in getattr(command, "commands", {}).values():
         add_connection_options(below)
     if any(param.name == "bootstrap" for param in command.params):
-        known = {param.name for param in command.params}
-        command.params.extend(each for each in _OPTIONS if each.name not in known)
+        command.params.extend(_OPTIONS)
 
 
 def profile_option() -> TyperOption:

@@ -121,7 +121,7 @@ def use(
     typer.echo(f"commands use profile {name}" if name else "commands use no profile")
 
 
-@profile.command("list")
+@profile.command("list", epilog=examples("goqueue profile list"))
 def list_profiles(output: OutputOption = Output.TABLE) -> None:
     """List profiles, without their secrets."""
     from goqueue.client.profiles import ProfilesFile

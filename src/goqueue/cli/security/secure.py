@@ -43,8 +43,8 @@ def init(
     profile: Annotated[
         str, typer.Option("--profile", help="Name of the profile for commands.")
     ] = "secured",
-    kafka_port: Annotated[int, typer.Option(min=1, max=65535)] = 9092,
-    http_port: Annotated[int, typer.Option(min=1, max=65535)] = 8080,
+    kafka_port: Annotated[int, typer.Option(min=1, max=65535, help="For Kafka clients.")] = 9092,
+    http_port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8080,
     for_cluster: Annotated[
         bool,
         typer.Option(

@@ -51,7 +51,7 @@ def create(
     )
 
 
-@tenants.command("list")
+@tenants.command("list", epilog=examples("goqueue tenants list -o json"))
 def list_tenants(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
@@ -61,7 +61,7 @@ def list_tenants(
     _print(http_api(bootstrap, http).get("tenants")["tenants"], output)
 
 
-@tenants.command("show")
+@tenants.command("show", epilog=examples("goqueue tenants show acme"))
 def show(
     name: NameArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -113,16 +113,15 @@ def usage(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what a tenant uses, beside its limits."""
-    found = http_api(bootstrap, http).get("tenants", name, "usage")
+    api = http_api(bootstrap, http)
+    used: dict[str, Any] = api.get("tenants", name, "usage")
     if output is not Output.TABLE:
-        print_document(found, output)
+        print_document(used, output)
         return
-    used: dict[str, Any] = found.get("usage", found)
-    limits: dict[str, Any] = found.get("limits", {})
+    limits: dict[str, float] = api.get("tenants", name)["limits"]
     rows = [
-        {"name": each, "used": used.get(each), "limit": limits.get(each)}
+        {"name": each, "used": used.get(each), "limit": _whole(limits.get(each))}
         for each in dict.fromkeys([*used, *limits])
-        if not isinstance(used.get(each), dict | list | str)
     ]
     print_rows(rows, output, columns={"name": "What", "used": "Used", "limit": "Limit"})
 
@@ -130,14 +129,19 @@ def usage(
 @tenants.command("delete", epilog=examples("goqueue tenants delete acme --yes"))
 def delete(
     name: NameArgument,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="With its users, topics, groups and subjects, if it has any."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
-    """Delete a tenant that has nothing any more."""
+    """Delete a tenant; one that has something only by force."""
     api = http_api(bootstrap, http)
-    confirm(f"Delete tenant {name} for good?", yes=yes)
-    api.delete("tenants", name)
+    what = ", with everything that it has" if force else ""
+    confirm(f"Delete tenant {name}{what} for good?", yes=yes)
+    api.delete("tenants", name, force="true" if force else None)
     typer.echo(f"deleted tenant {name}")
 
 
@@ -165,7 +169,8 @@ def _numbers(texts: list[str] | None) -> dict[str, float]:
 
     found = {}
     for name, text in parse_assignments(texts, "--limit").items():
-        number = in_plain_units(name, text)
+        # `storage_bytes=5GB` as elsewhere `….bytes=5GB`.
+        number = in_plain_units(name.replace("_", "."), text)
         try:
             found[name] = float(number)
         except ValueError:
@@ -174,4 +179,8 @@ def _numbers(texts: list[str] | None) -> dict[str, float]:
 
 
 def _plain(value: float) -> str:
-    return f"{value:g}" if value != int(value) else str(int(value))
+    return str(_whole(value))
+
+
+def _whole(value: float | None) -> float | None:
+    return int(value) if value is not None and value == int(value) else value

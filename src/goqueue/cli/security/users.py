@@ -38,7 +38,7 @@ _COLUMNS: Final = {
     epilog=examples(
         "goqueue users create alice",
         "goqueue users create robot --generate",
-        "goqueue users create --admin root --data-dir data   # of a stopped broker",
+        "goqueue users create --admin root --data-dir data",
     ),
 )
 def create(
@@ -47,8 +47,8 @@ def create(
     tenant: Annotated[
         str, typer.Option(help="The tenant that it belongs to.", show_default="none")
     ] = "",
-    password_file: NewPasswordFileOption = None,
-    password: PasswordOption = None,
+    new_password_file: NewPasswordFileOption = None,
+    typed: PasswordOption = None,
     generate: GenerateOption = False,
     without_password: Annotated[
         bool,
@@ -83,12 +83,12 @@ def create(
     by security.bootstrap.file. Others are made at the running broker, by an administrator.
     """
     is_offline = bool(data_dir or cluster or config)
-    if without_password and (password or password_file or generate):
+    if without_password and (typed or new_password_file or generate):
         raise typer.BadParameter("--without-password goes with no password")
     chosen = (
         None
         if without_password
-        else new_password(name, file=password_file, typed=password, generate=generate)
+        else new_password(name, file=new_password_file, typed=typed, generate=generate)
     )
     if is_offline:
         from goqueue.cli.security.stopped_users import create_stopped
@@ -164,14 +164,14 @@ def show(
 @users.command("passwd", epilog=examples("goqueue users passwd alice"))
 def passwd(
     name: NameArgument,
-    password_file: NewPasswordFileOption = None,
-    password: PasswordOption = None,
+    new_password_file: NewPasswordFileOption = None,
+    typed: PasswordOption = None,
     generate: GenerateOption = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
     """Give a user another password: oneself, or anybody as an administrator."""
-    chosen = new_password(name, file=password_file, typed=password, generate=generate)
+    chosen = new_password(name, file=new_password_file, typed=typed, generate=generate)
     http_api(bootstrap, http).patch("users", name, body={"password": chosen.text})
     typer.echo(f"{name} has another password")
     tell_generated(name, chosen)

@@ -28,6 +28,7 @@ TASK_PACKAGES: Final = (
     "protobuf",
     "pyarrow",
     "pyyaml",
+    "scramp",
     "aiokafka",
 )
 # Comes with Spark itself, on every node.

@@ -13,7 +13,12 @@ from goqueue.model.settings import INT32_MAX
 from goqueue.model.transactions.group_names import GROUP_ID_MAX_LENGTH, is_group_id
 from goqueue.spark.kafka_options import PRODUCER_REFUSED, PRODUCER_WITHOUT_EFFECT
 from goqueue.spark.option_names import GivenOptions, InvalidOption
-from goqueue.spark.security_options import SECURITY_ALIASES, SECURITY_OPTIONS, parse_security
+from goqueue.spark.security_options import (
+    SECURITY_ALIASES,
+    SECURITY_OPTIONS,
+    http_of_profile,
+    parse_security,
+)
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -106,7 +111,7 @@ def parse_options(given: Mapping[str, str], *, is_stream: bool) -> WriterOptions
         compression=options.choice("compression.type", tuple(COMPRESSIONS), "none"),
         batch_bytes=options.size_bytes("batch.size", minimum=1_024, maximum=100 * 1024 * 1024)
         or BATCH_BYTES_DEFAULT,
-        http_url=options.text("http.url") or None,
+        http_url=options.text("http.url") or http_of_profile(options, bootstrap_servers) or None,
     )
 
 

@@ -20,6 +20,7 @@ from goqueue.spark.security_options import (
     PROFILE,
     SECURITY_ALIASES,
     SECURITY_OPTIONS,
+    http_of_profile,
     parse_security,
 )
 from goqueue.spark.source.log_position import (
@@ -230,7 +231,9 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) ->
         group_prefix=options.text("groupIdPrefix", _GROUP_PREFIX),
         key=_field_format(options, "key"),
         value=_field_format(options, "value"),
-        registry_url=options.text("schema.registry.url").rstrip("/"),
+        registry_url=(
+            options.text("schema.registry.url") or http_of_profile(options, bootstrap_servers)
+        ).rstrip("/"),
         skip_undecodable=options.choice("mode", ("failfast", "permissive"), "failfast")
         == "permissive",
         evolution=options.choice("schema.evolution", EVOLUTIONS, FOLLOW),
