@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: str | None = None
         self._is_ending = False
         self._unsent = UnsentAnswers(memory)
-        self._quota = ConnectionQuota(services.service.quotas, self._hold, self._go_on)
+        self.quota = ConnectionQuota(services.service.quotas, self._hold, self._go_on)
         self._partial_since_seconds = 0.0
         self.client_host = ""
         self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._connections.add(self, self.client_host)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        self._quota.connected(self.client_host)
+        self.quota.connected(self.client_host)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_ending = True
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_lost(self) -> None:
         self._connections.discard(self, self.client_host)
-        self._quota.end()
+        self.quota.end()
         self._memory.forget(self)
         self._unsent.count(0)
         self._frames.drop()
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
             self._services, exchange.version, header.correlation_id, caller, self
         )
         try:
-            context.quota = self._quota.of(caller, exchange.size_bytes)
+            context.quota = self.quota.of(caller, exchange.size_bytes)
             if exchange.is_decoded:
                 await self._handle(exchange, context)
             else:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.doors.loop_time import Timed
-from goqueue.model.caller import Caller
+from goqueue.model.caller import Caller, Principal
 from goqueue.model.security.quotas import QuotaKind
-from goqueue.service.quotas import ClientQuota, QuotaService
+from goqueue.service.quotas import ClientQuota, QuotaService, party_of
 
 
 def _nothing(_reason: str) -> None:
@@ -20,7 +20,18 @@ def _nothing(_reason: str) -> None:
 
 
 class ConnectionQuota:
-    __slots__ = ("_caller", "_client", "_go_on", "_hold", "_quotas", "_timer", "_until", "_version")
+    __slots__ = (
+        "_caller",
+        "_client",
+        "_go_on",
+        "_hold",
+        "_joined_as",
+        "_quotas",
+        "_timer",
+        "_until",
+        "_version",
+        "party",
+    )
 
     def __init__(
         self,
@@ -34,6 +45,8 @@ class ConnectionQuota:
         self._go_on = go_on
         self._version = -1
         self._caller: Caller | None = None
+        self._joined_as: Principal | None = None
+        self.party = ""
         self._client: ClientQuota | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
@@ -51,20 +64,24 @@ class ConnectionQuota:
         return None if client is None else RequestQuota(self, client, self._quotas, size_bytes)
 
     def _look_up(self, caller: Caller) -> None:
-        before = "" if self._caller is None else self._caller.principal.tenant
-        if caller.principal.tenant != before:
-            self._change_tenant(caller)
+        if caller.principal is not self._joined_as:
+            self._join(caller.principal)
         self._caller = caller
         self._client = self._quotas.of_client(caller)
         # After: looking for it may have made others be forgotten.
         self._version = self._quotas.ledger.version
 
-    def _change_tenant(self, caller: Caller) -> None:
+    def _join(self, principal: Principal) -> None:
         """Raises `LimitReached`."""
-        if self._caller is not None:
-            self._quotas.left(self._caller.principal)
-            self._caller = None
-        self._quotas.joined(caller.principal)
+        self._leave()
+        self._quotas.joined(principal)
+        self._joined_as = principal
+        self.party = party_of(principal)
+
+    def _leave(self) -> None:
+        if self._joined_as is not None:
+            self._quotas.left(self._joined_as)
+            self._joined_as = None
 
     def mute(self, wait_ms: int) -> None:
         loop = asyncio.get_running_loop()
@@ -88,9 +105,7 @@ class ConnectionQuota:
             self._timer.cancel()
         # Both know the connection, which is to be freed without a look for cycles.
         self._hold = self._go_on = _nothing
-        if self._caller is not None:
-            self._quotas.left(self._caller.principal)
-            self._caller = None
+        self._leave()
 
 
 class RequestQuota:
