@@ -168,8 +168,10 @@ class Ledger:
     def _bucket(self, kind: QuotaKind, held: Held, now_ms: float) -> Bucket:
         windows = self._windows
         seconds = windows.mutations_s if kind is QuotaKind.MUTATIONS else windows.usual_s
-        # Somebody who may use less than one at a time would never be served.
-        burst = max(held.rate * seconds, 1.0)
+        burst = held.rate * seconds
+        if kind in (QuotaKind.MUTATIONS, QuotaKind.CONNECTIONS):
+            # Of these there is no less than one at a time.
+            burst = max(burst, 1.0)
         bucket = self._buckets.get((kind, held.owner))
         if bucket is not None:
             if (bucket.rate, bucket.burst) != (held.rate, burst):
