@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.doors.loop_time import Timed
+from goqueue.doors.loop_time import timed
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.security.quotas import QuotaKind
 from goqueue.service.quotas import ClientQuota, QuotaService, party_of
@@ -130,15 +130,8 @@ class RequestQuota:
 
     async def handled(self, work: Awaitable[Message | None]) -> Message | None:
         """What `work` answers, with the time that the client should wait."""
-        if not self._client.requests:
-            return self._told(await work)
-        timed = Timed(work)
-        answer = await timed
-        if not self.is_exempt:
-            self._use(QuotaKind.REQUESTS, timed.seconds * 100)
-        return self._told(answer)
-
-    def _told(self, answer: Message | None) -> Message | None:
+        client = self._client
+        answer = await (timed(work, self._spent) if client.requests else work)
         if not self._until_ms or answer is None:
             return answer
         wait_ms = int(self._until_ms - self._quotas.now_ms())
@@ -146,10 +139,27 @@ class RequestQuota:
 
     def produced(self) -> None:
         """The request as a whole counts, as in Kafka."""
-        self._use(QuotaKind.PRODUCED, self._size_bytes)
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.produced:
+            wait_ms = bucket.charge(self._size_bytes, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.PRODUCED, wait_ms)
 
     def fetched(self, size_bytes: int) -> None:
-        self._use(QuotaKind.FETCHED, size_bytes)
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.fetched:
+            wait_ms = bucket.charge(size_bytes, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.FETCHED, wait_ms)
+
+    def _spent(self, seconds: float) -> None:
+        if self.is_exempt:
+            return
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.requests:
+            wait_ms = bucket.charge(seconds * 100, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.REQUESTS, wait_ms)
 
     def changed_partitions(self) -> None:
         """The service has counted them."""
@@ -166,8 +176,9 @@ class RequestQuota:
         burst = self._client.burst(QuotaKind.FETCHED)
         return asked if burst is None else min(asked, int(burst))
 
-    def _use(self, kind: QuotaKind, amount: float) -> None:
-        self._wait(self._client.charge(kind, amount, self._quotas.now_ms()))
+    def _throttle(self, kind: QuotaKind, wait_ms: int) -> None:
+        self._quotas.ledger.throttled_ms[kind] += wait_ms
+        self._wait(wait_ms)
 
     def _wait(self, wait_ms: int) -> None:
         if wait_ms:

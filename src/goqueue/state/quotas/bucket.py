@@ -36,11 +36,22 @@ class Bucket:
 
     def charge(self, amount: float, now_ms: float) -> int:
         """Use something up; returns how many milliseconds to wait before more is used."""
-        self._fill(now_ms)
-        self._look_back(now_ms)
+        # As `_fill` and `_look_back`: this is done for every request.
+        tokens, passed_ms = self._tokens, now_ms - self._at_ms
+        if passed_ms > 0:
+            self._at_ms = now_ms
+            tokens += passed_ms * self.rate / 1000
+            if tokens > self.burst:
+                tokens = self.burst
+        if now_ms - self._since_ms >= _SEEN_MS:
+            self._look_back(now_ms)
         self._used += amount
-        tokens = self._tokens = max(self._tokens - amount, -DEBT_MAX_S * self.rate)
-        return 0 if tokens >= 0 else ceil(-tokens * 1000 / self.rate)
+        tokens -= amount
+        if tokens >= 0:
+            self._tokens = tokens
+            return 0
+        self._tokens = tokens = max(tokens, -DEBT_MAX_S * self.rate)
+        return ceil(-tokens * 1000 / self.rate)
 
     def wait_ms(self, now_ms: float) -> int:
         self._fill(now_ms)
