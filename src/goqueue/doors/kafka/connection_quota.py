@@ -74,6 +74,9 @@ class ConnectionQuota:
     def _join(self, principal: Principal) -> None:
         """Raises `LimitReached`."""
         self._leave()
+        if self._hold is _nothing:
+            # Its connection was lost while it was being read.
+            return
         self._quotas.joined(principal)
         self._joined_as = principal
         self.party = party_of(principal)

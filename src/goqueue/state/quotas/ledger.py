@@ -12,9 +12,10 @@ from goqueue.model.security.tenants import Tenant
 from goqueue.state.quotas.bucket import Bucket
 from goqueue.state.quotas.precedence import Held, QuotaTable
 
-# A client can call itself anything, and each name may have a bucket of some 300 bytes. Those who
+# A client can call itself anything, and each name may have a bucket of some 300 bytes, and all are
+# looked at for the metrics, which takes milliseconds. Those who
 # come when there are as many share one of each kind, so that no debt is forgotten for them.
-ENTITIES_MAX: Final = 20_000
+ENTITIES_MAX: Final = 10_000
 # Forgetting looks at all of them, which takes milliseconds: not before there are twice as many as
 # were left the last time, and not all the time while nobody is idle.
 FORGET_FROM: Final = 1_000
