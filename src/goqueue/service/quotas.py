@@ -1,10 +1,11 @@
 """Quotas: seen and changed by those who may, and asked by doors for what a client may use."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from goqueue.broker.node import Node
-from goqueue.model.caller import Caller, Principal
+from goqueue.model.caller import ANONYMOUS, Caller, Principal
 from goqueue.model.errors import GoQueueError
 from goqueue.model.security.quotas import (
     Quota,
@@ -13,6 +14,7 @@ from goqueue.model.security.quotas import (
     QuotaKind,
     QuotaUsage,
 )
+from goqueue.model.security.tenants import SEPARATOR
 from goqueue.service.access import Access
 from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
 
@@ -24,6 +26,13 @@ _BROKER_KIND: Final = "Broker"
 _EVERYTHING: Final = QuotaFilter()
 
 
+def party_of(principal: Principal) -> str:
+    """With whom a caller takes turns as one: its tenant, else the user. Empty: with nobody."""
+    if principal.tenant:
+        return principal.tenant + SEPARATOR
+    return "" if principal == ANONYMOUS else principal.name
+
+
 class QuotaService:
     def __init__(self, node: Node, access: Access) -> None:
         self._quotas = node.quotas
@@ -32,6 +41,8 @@ class QuotaService:
         # Doors look at its `version` with every request.
         self.ledger = node.quotas.ledger
         self.now_ms = node.quotas.now_ms
+        # Tenants, and users without one, that have connections of Kafka's, and how many.
+        self.parties: Counter[str] = Counter()
 
     # --- administration -------------------------------------------------------------------
 
@@ -70,11 +81,17 @@ class QuotaService:
         return self.ledger.connected(address, self.now_ms())
 
     def joined(self, principal: Principal) -> None:
-        """A connection is of a tenant from now on; raises `LimitReached` if it has enough."""
+        """A connection is somebody's from now on; raises `LimitReached` if its tenant has enough
+        of them."""
         self._limits.joined(principal.tenant)
+        self.parties[party_of(principal)] += 1
 
     def left(self, principal: Principal) -> None:
         self._limits.left(principal.tenant)
+        party = party_of(principal)
+        self.parties[party] -= 1
+        if not self.parties[party]:
+            del self.parties[party]
 
     def admit(self, caller: Caller) -> bool:
         """Before a request over HTTP; raises while the caller has had too much of the event loop.

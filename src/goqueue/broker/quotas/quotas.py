@@ -1,5 +1,6 @@
 """The room of quotas: stored, changed, and measured."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ from goqueue.model.security.quotas import (
     check_quota_values,
 )
 from goqueue.model.settings import INT32_MAX
+from goqueue.pace import in_slices
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.quotas.ledger import ClientQuota, Ledger, Windows
@@ -61,12 +63,15 @@ class Quotas:
         config = node.config
         windows = Windows(config.quota_window_size_seconds, config.controller_quota_window_num)
         self.ledger = Ledger(windows)
+        self._used = SecurityImage()
         self.limits = TenantLimits(node, now_ms)
         node.security.listeners.append(self.use)
 
     def use(self, image: SecurityImage) -> None:
-        """The metadata has changed."""
-        self.ledger.use(image.quotas, image.tenants)
+        """The metadata has changed; mostly something else."""
+        if image.quotas is not self._used.quotas or image.tenants is not self._used.tenants:
+            self.ledger.use(image.quotas, image.tenants)
+        self._used = image
 
     def use_settings(self, config: BrokerConfig) -> None:
         rate = config.max_connection_creation_rate
@@ -86,11 +91,11 @@ class Quotas:
         validate_only: bool = False,
     ) -> list[GoQueueError | None]:
         """Each by itself: None, or why it was not done."""
-        entities = [change.entity for change in changes]
+        times = Counter(change.entity for change in changes)
         answers: list[GoQueueError | None] = []
-        for change in changes:
+        async for change in in_slices(changes):
             try:
-                if entities.count(change.entity) > 1:
+                if times[change.entity] > 1:
                     raise InvalidRequest(f"quota of {change.entity}: given more than once")
                 self._check(change)
                 if not validate_only:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.caller import Caller
+from goqueue.model.errors import TooManyGroups
 from goqueue.model.security.quotas import LimitReached
 from goqueue.model.security.tenant_limits import TenantLimit
 from goqueue.model.security.tenants import SEPARATOR
@@ -98,7 +99,11 @@ class TenantLimits:
         """Before a group is made; `known` are those that this broker coordinates."""
         tenant, separator, _ = name.partition(SEPARATOR)
         if separator and self.limit(tenant, TenantLimit.GROUPS) is not None:
-            self._check(tenant, TenantLimit.GROUPS, sum(1 for _ in _named(tenant, known)) + 1)
+            try:
+                self._check(tenant, TenantLimit.GROUPS, sum(1 for _ in _named(tenant, known)) + 1)
+            except LimitReached as error:
+                # Which group members of every kind know.
+                raise TooManyGroups(error.message) from None
 
     def joined(self, tenant: str) -> None:
         """A connection has logged in."""

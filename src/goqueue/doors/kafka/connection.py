@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: str | None = None
         self._is_ending = False
         self._unsent = UnsentAnswers(memory)
-        self._quota = ConnectionQuota(services.service.quotas, self._hold, self._go_on)
+        self.quota = ConnectionQuota(services.service.quotas, self._hold, self._go_on)
         self._partial_since_seconds = 0.0
         self.client_host = ""
         self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
@@ -125,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._connections.add(self, self.client_host)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        self._quota.connected(self.client_host)
+        self.quota.connected(self.client_host)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_ending = True
@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_lost(self) -> None:
         self._connections.discard(self, self.client_host)
-        self._quota.end()
+        self.quota.end()
         self._memory.forget(self)
         self._unsent.count(0)
         self._frames.drop()
@@ -269,14 +269,13 @@ class Connection(asyncio.BufferedProtocol):
         elements = 0
         while self._may_start() and self._queued[0].is_read and elements <= LARGE_ELEMENTS:
             exchange = self._queued.pop(0)
-            operation = exchange.operation
             elements += exchange.elements
             if exchange.failure is not None:
                 self._done(exchange)
                 return
             self._running.add(exchange)
             self._runs_overlapping = exchange.overlaps
-            if operation.starts_at_once:
+            if exchange.operation.starts_at_once:
                 exchange.task = begin(self._run(exchange))
             else:
                 exchange.task = self._loop.create_task(self._run(exchange))
@@ -301,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
             self._services, exchange.version, header.correlation_id, caller, self
         )
         try:
-            context.quota = self._quota.of(caller, exchange.size_bytes)
+            context.quota = self.quota.of(caller, exchange.size_bytes)
             if exchange.is_decoded:
                 await self._handle(exchange, context)
             else:
@@ -417,24 +416,25 @@ class Connection(asyncio.BufferedProtocol):
     def stalled_bytes(self) -> int:
         """What is held until the client sends on, reads on, or gets what it waits for."""
         held_bytes = self._frames.partial_bytes + self._unsent.counted_bytes
-        if any(exchange.operation.waits for exchange in self._running):
+        if holds.QUOTA in self._holds or any(each.operation.waits for each in self._running):
             held_bytes += sum(exchange.size_bytes for exchange in self._unanswered)
         return held_bytes
 
     @property
     def stalled_since_seconds(self) -> float:
-        since = [self._partial_since_seconds, self._unsent.since_seconds]
-        if self._unanswered:
-            since.append(self._unanswered[0].arrived_seconds)
+        first = self._unanswered[0].arrived_seconds if self._unanswered else 0.0
+        since = (self._partial_since_seconds, self._unsent.since_seconds, first)
         return min(filter(None, since), default=self._loop.time())
 
     def look_for_progress(self, now: float) -> float:
         """When a byte of a half-read request or answer last moved; `now` if there is none."""
         counted_bytes, unsent_bytes = self._unsent.counted_bytes, self.unsent_bytes
-        if holds.QUOTA in self._holds or (not self._frames.partial_bytes and not counted_bytes):
+        if not self._frames.partial_bytes and not counted_bytes:
             return now
         if 0 < unsent_bytes < counted_bytes:
             self._unsent.count(unsent_bytes)
+            self.last_active_seconds = now
+        elif holds.QUOTA in self._holds:
             self.last_active_seconds = now
         return self.last_active_seconds
 

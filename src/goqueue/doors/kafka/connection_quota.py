@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.doors.loop_time import Timed
-from goqueue.model.caller import Caller
+from goqueue.doors.loop_time import timed
+from goqueue.model.caller import Caller, Principal
 from goqueue.model.security.quotas import QuotaKind
-from goqueue.service.quotas import ClientQuota, QuotaService
+from goqueue.service.quotas import ClientQuota, QuotaService, party_of
 
 
 def _nothing(_reason: str) -> None:
@@ -20,7 +20,18 @@ def _nothing(_reason: str) -> None:
 
 
 class ConnectionQuota:
-    __slots__ = ("_caller", "_client", "_go_on", "_hold", "_quotas", "_timer", "_until", "_version")
+    __slots__ = (
+        "_caller",
+        "_client",
+        "_go_on",
+        "_hold",
+        "_joined_as",
+        "_quotas",
+        "_timer",
+        "_until",
+        "_version",
+        "party",
+    )
 
     def __init__(
         self,
@@ -34,6 +45,8 @@ class ConnectionQuota:
         self._go_on = go_on
         self._version = -1
         self._caller: Caller | None = None
+        self._joined_as: Principal | None = None
+        self.party = ""
         self._client: ClientQuota | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
@@ -51,20 +64,27 @@ class ConnectionQuota:
         return None if client is None else RequestQuota(self, client, self._quotas, size_bytes)
 
     def _look_up(self, caller: Caller) -> None:
-        before = "" if self._caller is None else self._caller.principal.tenant
-        if caller.principal.tenant != before:
-            self._change_tenant(caller)
+        if caller.principal is not self._joined_as:
+            self._join(caller.principal)
         self._caller = caller
         self._client = self._quotas.of_client(caller)
         # After: looking for it may have made others be forgotten.
         self._version = self._quotas.ledger.version
 
-    def _change_tenant(self, caller: Caller) -> None:
+    def _join(self, principal: Principal) -> None:
         """Raises `LimitReached`."""
-        if self._caller is not None:
-            self._quotas.left(self._caller.principal)
-            self._caller = None
-        self._quotas.joined(caller.principal)
+        self._leave()
+        if self._hold is _nothing:
+            # Its connection was lost while it was being read.
+            return
+        self._quotas.joined(principal)
+        self._joined_as = principal
+        self.party = party_of(principal)
+
+    def _leave(self) -> None:
+        if self._joined_as is not None:
+            self._quotas.left(self._joined_as)
+            self._joined_as = None
 
     def mute(self, wait_ms: int) -> None:
         loop = asyncio.get_running_loop()
@@ -88,9 +108,7 @@ class ConnectionQuota:
             self._timer.cancel()
         # Both know the connection, which is to be freed without a look for cycles.
         self._hold = self._go_on = _nothing
-        if self._caller is not None:
-            self._quotas.left(self._caller.principal)
-            self._caller = None
+        self._leave()
 
 
 class RequestQuota:
@@ -115,15 +133,8 @@ class RequestQuota:
 
     async def handled(self, work: Awaitable[Message | None]) -> Message | None:
         """What `work` answers, with the time that the client should wait."""
-        if not self._client.requests:
-            return self._told(await work)
-        timed = Timed(work)
-        answer = await timed
-        if not self.is_exempt:
-            self._use(QuotaKind.REQUESTS, timed.seconds * 100)
-        return self._told(answer)
-
-    def _told(self, answer: Message | None) -> Message | None:
+        client = self._client
+        answer = await (timed(work, self._spent) if client.requests else work)
         if not self._until_ms or answer is None:
             return answer
         wait_ms = int(self._until_ms - self._quotas.now_ms())
@@ -131,10 +142,27 @@ class RequestQuota:
 
     def produced(self) -> None:
         """The request as a whole counts, as in Kafka."""
-        self._use(QuotaKind.PRODUCED, self._size_bytes)
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.produced:
+            wait_ms = bucket.charge(self._size_bytes, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.PRODUCED, wait_ms)
 
     def fetched(self, size_bytes: int) -> None:
-        self._use(QuotaKind.FETCHED, size_bytes)
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.fetched:
+            wait_ms = bucket.charge(size_bytes, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.FETCHED, wait_ms)
+
+    def _spent(self, seconds: float) -> None:
+        if self.is_exempt:
+            return
+        now_ms = self._quotas.now_ms()
+        for bucket in self._client.requests:
+            wait_ms = bucket.charge(seconds * 100, now_ms)
+            if wait_ms:
+                self._throttle(QuotaKind.REQUESTS, wait_ms)
 
     def changed_partitions(self) -> None:
         """The service has counted them."""
@@ -151,8 +179,9 @@ class RequestQuota:
         burst = self._client.burst(QuotaKind.FETCHED)
         return asked if burst is None else min(asked, int(burst))
 
-    def _use(self, kind: QuotaKind, amount: float) -> None:
-        self._wait(self._client.charge(kind, amount, self._quotas.now_ms()))
+    def _throttle(self, kind: QuotaKind, wait_ms: int) -> None:
+        self._quotas.ledger.throttled_ms[kind] += wait_ms
+        self._wait(wait_ms)
 
     def _wait(self, wait_ms: int) -> None:
         if wait_ms:

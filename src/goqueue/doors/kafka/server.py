@@ -69,7 +69,7 @@ class KafkaDoor:
             service.measuring.traffic.kafka.connections,
             limit_per_host=config.max_connections_per_ip,
         )
-        self._turn = Turn()
+        self._turn = Turn(service.quotas.parties)
         service.administration.follow_settings(self._use_settings)
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None

@@ -1,9 +1,10 @@
 """Requests over HTTP are held to their callers' shares of the event loop, in whatever protocol."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
-from goqueue.doors.loop_time import Timed
+from goqueue.doors.loop_time import timed
 from goqueue.model.caller import Caller
 from goqueue.service.quotas import QuotaService
 
@@ -14,8 +15,4 @@ async def measured(quotas: QuotaService, caller: Caller, work: Callable[[], Awai
     """What `work` answers; `QuotaExceeded` for a caller that has had too much of the loop."""
     if not quotas.admit(caller):
         return await work()
-    timed = Timed(work())
-    try:
-        return await timed
-    finally:
-        quotas.spent(caller, timed.seconds)
+    return await timed(work(), partial(quotas.spent, caller))

@@ -6,8 +6,9 @@ from typing import Final
 # Clients give up a request after half a minute (Java) or a minute (librdkafka) and send it again on
 # a new connection: debts beyond that would never be worked off.
 DEBT_MAX_S: Final = 60.0
-# Over which `used_per_s` looks back.
-_SEEN_MS: Final = 1_000
+# Over once to twice as long `used_per_s` looks back: clients that are held back send in bursts.
+_SEEN_MS: Final = 10_000
+_SECOND_MS: Final = 1_000
 
 
 class Bucket:
@@ -19,10 +20,10 @@ class Bucket:
         self.burst = burst
         self._tokens = burst
         self._at_ms = now_ms
-        # What was used in this second, and in the one before.
+        # What was used in this window, and in the one before, if there was one.
         self._since_ms = now_ms
         self._used = 0.0
-        self._before = 0.0
+        self._before: float | None = None
 
     def retune(self, rate: float, burst: float, now_ms: float) -> None:
         """Another quota from now on; debts stay, in the time that they take."""
@@ -35,11 +36,22 @@ class Bucket:
 
     def charge(self, amount: float, now_ms: float) -> int:
         """Use something up; returns how many milliseconds to wait before more is used."""
-        self._fill(now_ms)
-        self._look_back(now_ms)
+        # As `_fill` and `_look_back`: this is done for every request.
+        tokens, passed_ms = self._tokens, now_ms - self._at_ms
+        if passed_ms > 0:
+            self._at_ms = now_ms
+            tokens += passed_ms * self.rate / 1000
+            if tokens > self.burst:
+                tokens = self.burst
+        if now_ms - self._since_ms >= _SEEN_MS:
+            self._look_back(now_ms)
         self._used += amount
-        tokens = self._tokens = max(self._tokens - amount, -DEBT_MAX_S * self.rate)
-        return 0 if tokens >= 0 else ceil(-tokens * 1000 / self.rate)
+        tokens -= amount
+        if tokens >= 0:
+            self._tokens = tokens
+            return 0
+        self._tokens = tokens = max(tokens, -DEBT_MAX_S * self.rate)
+        return ceil(-tokens * 1000 / self.rate)
 
     def wait_ms(self, now_ms: float) -> int:
         self._fill(now_ms)
@@ -51,8 +63,10 @@ class Bucket:
 
     def used_per_s(self, now_ms: float) -> float:
         self._look_back(now_ms)
-        passed = min(1.0, (now_ms - self._since_ms) / _SEEN_MS)
-        return self._before * (1.0 - passed) + self._used
+        passed_ms = now_ms - self._since_ms
+        if self._before is None:
+            return self._used * 1000 / max(passed_ms, _SECOND_MS)
+        return (self._before + self._used) * 1000 / (_SEEN_MS + passed_ms)
 
     def _fill(self, now_ms: float) -> None:
         passed_ms = now_ms - self._at_ms
@@ -64,6 +78,7 @@ class Bucket:
         passed_ms = now_ms - self._since_ms
         if passed_ms < _SEEN_MS:
             return
-        self._before = self._used if passed_ms < 2 * _SEEN_MS else 0.0
+        is_next = passed_ms < 2 * _SEEN_MS
+        self._before = self._used if is_next else None
         self._used = 0.0
-        self._since_ms = now_ms
+        self._since_ms = self._since_ms + _SEEN_MS if is_next else now_ms

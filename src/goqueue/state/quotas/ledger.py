@@ -12,9 +12,10 @@ from goqueue.model.security.tenants import Tenant
 from goqueue.state.quotas.bucket import Bucket
 from goqueue.state.quotas.precedence import Held, QuotaTable
 
-# A client can call itself anything, and each name may have a bucket of some 300 bytes. Those who
+# A client can call itself anything, and each name may have a bucket of some 300 bytes, and all are
+# looked at for the metrics, which takes milliseconds. Those who
 # come when there are as many share one of each kind, so that no debt is forgotten for them.
-ENTITIES_MAX: Final = 20_000
+ENTITIES_MAX: Final = 10_000
 # Forgetting looks at all of them, which takes milliseconds: not before there are twice as many as
 # were left the last time, and not all the time while nobody is idle.
 FORGET_FROM: Final = 1_000
@@ -168,8 +169,10 @@ class Ledger:
     def _bucket(self, kind: QuotaKind, held: Held, now_ms: float) -> Bucket:
         windows = self._windows
         seconds = windows.mutations_s if kind is QuotaKind.MUTATIONS else windows.usual_s
-        # Somebody who may use less than one at a time would never be served.
-        burst = max(held.rate * seconds, 1.0)
+        burst = held.rate * seconds
+        if kind in (QuotaKind.MUTATIONS, QuotaKind.CONNECTIONS):
+            # Of these there is no less than one at a time.
+            burst = max(burst, 1.0)
         bucket = self._buckets.get((kind, held.owner))
         if bucket is not None:
             if (bucket.rate, bucket.burst) != (held.rate, burst):

@@ -130,6 +130,7 @@ class Peer:
                         ledger=SimpleNamespace(version=0),
                         connected=lambda _address: 0,
                         of_client=lambda _caller: None,
+                        joined=lambda _principal: None,
                         left=lambda _principal: None,
                     ),
                     share_groups=SimpleNamespace(connection_lost=lambda _ended: None),

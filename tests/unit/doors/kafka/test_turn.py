@@ -10,7 +10,14 @@ from goqueue.doors.kafka.turn import Turn
 pytestmark = pytest.mark.anyio
 
 
+class Party:
+    def __init__(self, party: str) -> None:
+        self.party = party
+
+
 class Noting:
+    quota = Party("")
+
     def __init__(self, name: str, notes: list[str], fails_in: str = "") -> None:
         self._name = name
         self._notes = notes
@@ -92,3 +99,44 @@ async def test_connections_behind_a_long_read_have_the_next_turn(
     assert notes == ["a reads", "a starts", "a sends"]
     await asyncio.sleep(0)
     assert notes[3:] == ["b reads", "b starts", "b sends"]
+
+
+class Member(Noting):
+    def __init__(self, name: str, notes: list[str], party: str) -> None:
+        super().__init__(name, notes)
+        self.quota = Party(party)
+
+
+async def test_parties_take_turns_however_many_connections_they_have() -> None:
+    notes: list[str] = []
+    turn = Turn(parties=("acme@", "bob"))
+    for number in range(1_000):
+        turn.join(Member(f"acme-{number}", notes, "acme@"))
+    turn.join(Member("bob", notes, "bob"))
+    await asyncio.sleep(0)
+    assert notes[:3] == ["acme-0 reads", "bob reads", "acme-1 reads"]
+
+
+async def test_connections_of_nobody_in_particular_are_parties_of_their_own() -> None:
+    notes: list[str] = []
+    turn = Turn(parties=("", "bob"))
+    for name, party in (("b1", "bob"), ("b2", "bob"), ("x", ""), ("y", "")):
+        turn.join(Member(name, notes, party))
+    await asyncio.sleep(0)
+    assert notes[:4] == ["b1 reads", "x reads", "y reads", "b2 reads"]
+
+
+async def test_who_comes_while_others_wait_is_not_behind_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("goqueue.doors.kafka.turn.READING_SHARED_MAX_SECONDS", -1.0)
+    notes: list[str] = []
+    turn = Turn(parties=("acme@", "bob"))
+    for number in range(10):
+        turn.join(Member(f"acme-{number}", notes, "acme@"))
+    await asyncio.sleep(0)
+    turn.join(Member("bob", notes, "bob"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    reads = [note for note in notes if note.endswith("reads")]
+    assert reads == ["acme-0 reads", "acme-1 reads", "bob reads"]

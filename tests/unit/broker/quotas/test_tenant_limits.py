@@ -1,0 +1,149 @@
+"""What tenants may have: counted by names, refused by the limit's name."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from goqueue.broker.quotas.tenant_limits import RECOUNT_MS, TenantLimits
+from goqueue.model.caller import Caller, Door, Principal
+from goqueue.model.errors import InvalidRequest, TooManyGroups
+from goqueue.model.security.quotas import LimitReached
+from goqueue.model.security.tenant_limits import TenantLimit, check_tenant_limits
+from goqueue.model.security.tenants import Tenant
+
+ACME = Caller(principal=Principal("User", "alice", "acme"), door=Door.HTTP)
+OTHER = Caller(principal=Principal("User", "bob", "other"), door=Door.HTTP)
+NOBODY = Caller(principal=Principal("User", "carol"), door=Door.HTTP)
+
+
+class World:
+    def __init__(self, **limits: float) -> None:
+        self.now_ms = 0.0
+        self.topics = {
+            name: SimpleNamespace(name=name, partitions=[None] * partitions)
+            for name, partitions in (("acme@a", 3), ("acme@b", 2), ("other@a", 7), ("plain", 1))
+        }
+        self.sizes = {"acme@a": 600, "acme@b": 300, "other@a": 9_000}
+        self.groups = ["acme@one", "acme@two", "other@one", "mine"]
+        tenants = {"acme": Tenant(name="acme", limits=limits)}
+        node: Any = SimpleNamespace(
+            security=SimpleNamespace(image=SimpleNamespace(tenants=tenants)),
+            image=SimpleNamespace(topics=self.topics),
+            groups=SimpleNamespace(names=lambda: iter(self.groups)),
+        )
+        self.node = node
+        self.limits = TenantLimits(cast(Any, node), lambda: self.now_ms)
+
+    @property
+    def hosted(self) -> list[Any]:
+        return [
+            SimpleNamespace(name=SimpleNamespace(topic=topic), log=SimpleNamespace(size_bytes=size))
+            for topic, size in self.sizes.items()
+        ]
+
+
+def test_topics_and_partitions() -> None:
+    limits = World(topics=3, partitions=8).limits
+    limits.check_topics(ACME, 3)
+    with pytest.raises(LimitReached, match="limit partitions: tenant 'acme' has its 8"):
+        limits.check_topics(ACME, 4)
+    with pytest.raises(LimitReached, match="limit topics"):
+        World(topics=2).limits.check_topics(ACME, 1)
+    # More partitions for a topic that there is.
+    World(topics=2, partitions=7).limits.check_topics(ACME, 2, topics=0)
+    with pytest.raises(LimitReached):
+        World(topics=2, partitions=7).limits.check_topics(ACME, 3, topics=0)
+
+
+def test_others_are_not_concerned() -> None:
+    limits = World(topics=0, partitions=0, storage_bytes=0, groups=0, connections=0).limits
+    for caller in (OTHER, NOBODY):
+        limits.check_topics(caller, 100)
+        limits.check_storage(caller)
+        limits.joined(caller.principal.tenant)
+    limits.check_group("other@new", ["other@one"])
+    limits.check_group("new", [])
+
+
+def test_stored_bytes_are_counted_anew_after_a_while() -> None:
+    world = World(storage_bytes=1_000)
+    world.node.hosted = world.hosted
+    world.limits.check_storage(ACME)
+    world.sizes["acme@a"] = 700
+    world.node.hosted = world.hosted
+    world.limits.check_storage(ACME)
+    world.now_ms += RECOUNT_MS + 1
+    with pytest.raises(LimitReached, match="limit storage_bytes: tenant 'acme' has its 1000"):
+        world.limits.check_storage(ACME)
+
+
+def test_groups() -> None:
+    world = World(groups=3)
+    world.limits.check_group("acme@new", world.groups)
+    world.groups.append("acme@three")
+    with pytest.raises(TooManyGroups, match="limit groups"):
+        world.limits.check_group("acme@new", world.groups)
+
+
+def test_connections_come_and_go() -> None:
+    limits = World(connections=2).limits
+    limits.joined("acme")
+    limits.joined("acme")
+    with pytest.raises(LimitReached, match="limit connections"):
+        limits.joined("acme")
+    limits.left("acme")
+    limits.joined("acme")
+    assert limits.limit("acme", TenantLimit.CONNECTIONS) == 2
+
+
+def queues(in_flight: dict[str, int]) -> Any:
+    """A registry of queues with so many messages of each topic in flight."""
+    keys = [SimpleNamespace(topic_id=topic) for topic in in_flight]
+    machine = SimpleNamespace(
+        list_queues=lambda _group: keys,
+        look=lambda key, _one, _two: SimpleNamespace(in_flight=in_flight[key.topic_id]),
+    )
+    state = SimpleNamespace(loaded_shards=lambda: [SimpleNamespace(machine=machine)])
+    return SimpleNamespace(registry=SimpleNamespace(state=state))
+
+
+def test_messages_in_flight_are_counted_as_they_are_handed_out() -> None:
+    world, in_flight = World(in_flight_messages=10), {"acme@a": 6, "other@a": 50}
+    world.node.queues = queues(in_flight)
+    world.node.image.topics_by_id = world.topics
+    world.limits.check_in_flight(ACME)
+    world.limits.handed_out(ACME, 4)
+    with pytest.raises(LimitReached, match="limit in_flight_messages"):
+        world.limits.check_in_flight(ACME)
+    in_flight["acme@a"] = 2
+    world.now_ms += RECOUNT_MS + 1
+    world.limits.check_in_flight(ACME)
+
+
+def test_usage_tells_all_that_is_counted() -> None:
+    world = World()
+    world.node.hosted = world.hosted
+    world.node.queues = queues({"acme@a": 6})
+    world.node.image.topics_by_id = world.topics
+    world.limits.joined("acme")
+    assert world.limits.usage("acme") == {
+        TenantLimit.TOPICS: 2,
+        TenantLimit.PARTITIONS: 5,
+        TenantLimit.STORAGE: 900,
+        TenantLimit.GROUPS: 2,
+        TenantLimit.CONNECTIONS: 1,
+        TenantLimit.IN_FLIGHT: 6,
+    }
+
+
+def test_limits_are_checked_when_they_are_set() -> None:
+    check_tenant_limits({"topics": 0, "producer_byte_rate": 1.5})
+    for wrong in (
+        {"topic": 1},
+        {"topics": -1},
+        {"producer_byte_rate": 0},
+        {"groups": float("nan")},
+    ):
+        with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+            check_tenant_limits(cast(dict[str, float], wrong))
