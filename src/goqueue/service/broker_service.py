@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.audit import AuditService
 from goqueue.service.authentication import Authentication
 from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
@@ -38,7 +39,7 @@ class BrokerService:
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
-        access = Access(rules)
+        access = Access(rules, node.audit if node.audit.is_on else None)
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)
@@ -65,6 +66,7 @@ class BrokerService:
         self.calls = CallService(node, access)
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
+        self.audit = AuditService(node, access)
         self.authentication = Authentication(node)
 
     @property

@@ -18,6 +18,7 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
 )
 from goqueue.service.access import Access
+from goqueue.service.topic_making import TopicMaking
 
 
 class HostedProducerService:
@@ -27,6 +28,7 @@ class HostedProducerService:
         self._node = node
         self._producers = node.producers
         self._access = access
+        self._making = TopicMaking(node, access)
 
     async def init(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
         """A producer id and epoch. With a transactional id, earlier producers are fenced and what
@@ -120,5 +122,5 @@ class HostedProducerService:
         """The topic; if it is not there, it is made where that is allowed."""
         writable = self._access.writable_topic(caller, topic)
         if topic not in self._node.image.topics:
-            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, topic)
         return writable

@@ -7,12 +7,14 @@ from goqueue.model.caller import Caller
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.service.access import Access
+from goqueue.service.topic_making import TopicMaking
 
 
 class PublishingService:
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._access = access
+        self._making = TopicMaking(node, access)
 
     def now_ms(self) -> int:
         """The clock that due times are measured by."""
@@ -37,7 +39,7 @@ class PublishingService:
         """
         writable = self._access.writable_topic(caller, topic)
         if makes_topic and topic not in self._node.image.topics:
-            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, topic)
         return await self._node.publishing.publish(
             writable, records, due=due, partitions=partitions, as_one=as_one
         )

@@ -16,7 +16,9 @@ from goqueue.model.queues.policies import (
     without_statement,
 )
 from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
+from goqueue.model.rights import Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class SqsQueueService:
@@ -55,6 +57,8 @@ class SqsQueueService:
 
     # --- changing -------------------------------------------------------------------------
 
+    # Applications make their queues at every start.
+    @audited("queue.create", Resource.TOPIC, about="name", is_gathered=True)
     async def create(
         self,
         caller: Caller,
@@ -72,6 +76,7 @@ class SqsQueueService:
         await self._news.spread()
         return queue
 
+    @audited("queue.attributes", Resource.TOPIC, about="name", detail=("attributes",))
     async def set_attributes(
         self, caller: Caller, name: str, attributes: Mapping[str, str]
     ) -> None:
@@ -100,19 +105,23 @@ class SqsQueueService:
     async def remove_permission(self, caller: Caller, name: str, arn: str, label: str) -> None:
         await self._change_policy(caller, name, lambda text: without_statement(text, arn, label))
 
+    @audited("queue.policy", Resource.TOPIC, about="name")
     async def _change_policy(self, caller: Caller, name: str, change: Callable[[str], str]) -> None:
         topic = self._access.configurable_topic(caller, name)
         await self._catalogue.change_policy(topic, change)
         await self._news.spread()
 
+    @audited("queue.tags", Resource.TOPIC, about="name", detail=("tags",))
     async def set_tags(self, caller: Caller, name: str, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
         await self._catalogue.set_tags(self._access.configurable_topic(caller, name), tags)
         await self._news.spread()
 
+    @audited("queue.purge", Resource.TOPIC, about="name")
     async def purge(self, caller: Caller, name: str) -> None:
         await self._fifo.purge(self._access.deletable_topic(caller, name))
 
+    @audited("queue.delete", Resource.TOPIC, about="name")
     async def delete(self, caller: Caller, name: str) -> None:
         await self._catalogue.delete(self._access.deletable_topic(caller, name))
         await self._news.spread()

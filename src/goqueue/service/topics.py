@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
@@ -10,6 +11,11 @@ from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicSizes, TopicView
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
+from goqueue.service.topic_making import TopicMaking
+
+# Of a new topic.
+_NEW: Final = ("new.partitions", "new.replication_factor", "new.config")
 
 
 class TopicService:
@@ -19,6 +25,7 @@ class TopicService:
         self._news = node.news
         self._node = node
         self._access = access
+        self._making = TopicMaking(node, access)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -45,7 +52,7 @@ class TopicService:
         known = self._node.image.topics.get(name)
         if known is not None:
             return known
-        return await self._topics.ensure(self._access.creatable_topic(caller, name))
+        return await self._making.ensure(caller, name)
 
     async def describe(self, caller: Caller, name: str) -> TopicDescription:
         """The topic with the ends and sizes of its partitions, and with its settings."""
@@ -78,12 +85,14 @@ class TopicService:
 
     # --- changing -------------------------------------------------------------------------
 
+    @audited("topic.create", Resource.TOPIC, about="new.name", detail=_NEW)
     async def create(self, caller: Caller, new: NewTopic) -> TopicDescription:
         right = self._access.creatable_topic(caller, new.name)
         topic = await self._topics.create(right, new)
         await self._news.spread()
         return await self._described(caller, right, topic)
 
+    @audited("topic.create", Resource.TOPIC, about="new.name", detail=_NEW)
     async def make(
         self, caller: Caller, new: NewTopic, *, validate_only: bool = False
     ) -> tuple[TopicView, Sequence[ConfigEntry] | None]:
@@ -97,12 +106,14 @@ class TopicService:
         await self._news.spread()
         return topic, self._settings(caller, topic.name)
 
+    @audited("topic.delete", Resource.TOPIC, about="name")
     async def delete(self, caller: Caller, name: str) -> TopicView:
         """Returns what it was."""
         deleted = await self._topics.delete(self._access.deletable_topic(caller, name))
         await self._news.spread()
         return deleted
 
+    @audited("topic.partitions", Resource.TOPIC, about="name", detail=("total",))
     async def create_partitions(
         self,
         caller: Caller,
@@ -118,6 +129,7 @@ class TopicService:
         )
         await self._news.spread()
 
+    @audited("topic.split", Resource.TOPIC, about="name", detail=("total",))
     async def split(self, caller: Caller, name: str, total: int) -> TopicView:
         """Add partitions, with the order of keys kept; returns the topic as it is then."""
         right = self._access.alterable_topic(caller, name)
@@ -126,6 +138,7 @@ class TopicService:
         await self._news.spread()
         return self._topics.describe(view)
 
+    @audited("topic.alter", Resource.TOPIC, about="name", detail=("partitions", "changes"))
     async def alter(
         self,
         caller: Caller,

@@ -60,6 +60,7 @@ class Measuring:
         )
         delays = node.delays.stats.of_broker(cluster)
         clients = node.telemetry.figures(cluster)
+        audit = node.audit.figures(cluster)
         storage, schemas, calls = self._storage(), self._schemas(), node.calls.figures()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
@@ -81,6 +82,7 @@ class Measuring:
                 schemas=schemas,
                 tracing=tracing,
                 clients=clients,
+                audit=audit,
             )
 
         return await asyncio.to_thread(read_rest)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from goqueue.model.audit import AuditFigures
 from goqueue.model.client_metrics.messages import ClientFigures
 from goqueue.model.control import MarkerType
 from goqueue.model.delays import DelayStats
@@ -249,3 +250,4 @@ class BrokerFigures:
     schemas: SchemaFigures
     tracing: TracingFigures
     clients: ClientFigures
+    audit: AuditFigures

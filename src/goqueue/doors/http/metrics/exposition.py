@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.doors.http.metrics import (
+    audit,
     bounds,
     calls,
     clients,
@@ -113,6 +114,7 @@ class Exposition:
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
             partial(clients.families, figures.clients),
+            partial(audit.families, figures.audit),
             traffic.read(self._measuring.traffic, self._http),
         ]
 
