@@ -59,10 +59,12 @@ class AuditLine:
         self._queue.clear()
 
     async def _run(self) -> None:
-        while not self._closing.is_set():
+        is_over = False
+        while not is_over:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_INTERVAL_S):
                     await self._closing.wait()
+            is_over = self._closing.is_set()
             await self._drain()
 
     async def _drain(self) -> None:
@@ -72,6 +74,9 @@ class AuditLine:
             try:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
                     await self._write(piece)
+            except asyncio.CancelledError:
+                self._lose(count, "the broker stops")
+                raise
             except Exception as error:
                 # Whatever it is, the broker goes on, and so does the audit.
                 self._lose(count, str(error) or type(error).__name__)
