@@ -172,8 +172,8 @@ def test_the_map_names_what_is_there() -> None:
     assert not lost
 
 
-# Methods of services that ask for the right to make, change or delete something, and are not told to
-# the audit: each with its reason.
+# Methods of services that ask for the right to make, change or delete something, and are not told
+# to the audit: each with its reason.
 UNAUDITED = {
     "Administration.coordinator": "looks for a broker",
     "Administration.move_to_log_dir": "changes nothing: there is one directory",

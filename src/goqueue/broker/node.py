@@ -267,6 +267,8 @@ class Node:
         """
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
+        if config.security_enabled:
+            directory.take_from_others()
         identity: IdentityFile | None = None
         node: Node | None = None
         try:

@@ -12,8 +12,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-_FILE_MODE: Final = 0o600
-_FOLDER_MODE: Final = 0o700
+from goqueue.storage.owner_only import FILE_MODE, FOLDER_MODE
+
 NO_RETENTION: Final = -1
 
 
@@ -55,7 +55,7 @@ class RotatedLines:
 
     def _begin(self) -> FileIO:
         """Go on with the newest file if there is room in it."""
-        self.folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         paths = self.paths()
         newest = paths[0] if paths else None
         number = 1
@@ -119,7 +119,7 @@ class RotatedLines:
 
 
 def _for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
 def _ends_line(path: Path) -> bool:

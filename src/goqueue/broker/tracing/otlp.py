@@ -42,7 +42,7 @@ def check_endpoint(endpoint: str) -> None:
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidConfig(
-            f"tracing.otlp.endpoint: {endpoint!r} is not a URL; give one such as "
+            "tracing.otlp.endpoint: what is given is not a URL; give one such as "
             "http://localhost:4318/v1/traces"
         )
     if not _is_installed():
