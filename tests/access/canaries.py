@@ -24,8 +24,10 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource
+from goqueue.model.security.rules import Rule
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 TOPIC: Final = "canary-topic"
@@ -190,6 +192,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
     await _fill_share_groups(live)
     await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
+    await _fill_rules(node)
     # As after a failed write.
     offline = node.hosted.get(f"{HIDDEN}-offline", 0)
     assert offline is not None
@@ -306,6 +309,13 @@ async def _fill_streams_groups(live: WireClient) -> None:
             warmup_tasks=[],
         )
         assert joined.error_code.value == 0, joined
+
+
+async def _fill_rules(node: Node) -> None:
+    rule = Rule(
+        resource=Resource.TOPIC, name=f"{HIDDEN}-topic", principal=f"User:{SECRET}-user", verb=None
+    )
+    await BrokerService(node).rules.add(ANYONE, [rule])
 
 
 async def _trace_id(http: httpx.AsyncClient) -> str:

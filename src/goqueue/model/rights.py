@@ -107,6 +107,12 @@ class ReadableSubjects(_Allowed):
     __slots__ = ()
 
 
+class SeenKeyUsers(_Allowed):
+    """Users whose keys may be seen."""
+
+    __slots__ = ()
+
+
 class DescribableGroups(_Allowed):
     __slots__ = ()
 
@@ -200,6 +206,9 @@ class SchemaScope(NamedTuple):
 ReadableScope = NewType("ReadableScope", SchemaScope)
 ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
+# One's own key, or any with the right to alter the cluster.
+RemovableKey = NewType("RemovableKey", str)
+
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)
 InspectableCluster = NewType("InspectableCluster", str)
@@ -208,5 +217,7 @@ ConfigurableCluster = NewType("ConfigurableCluster", str)
 AlterableCluster = NewType("AlterableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.
 ActingCluster = NewType("ActingCluster", str)
+# A user whose password may be changed: by itself, or by who may change any.
+ChangeableUser = NewType("ChangeableUser", str)
 # Producing with a producer id without a transactional id.
 IdempotentWriter = NewType("IdempotentWriter", str)

@@ -26,6 +26,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -55,8 +56,10 @@ from goqueue.model.rights import (
     ReadableTopic,
     ReadableTopics,
     ReadableTransactionCommit,
+    RemovableKey,
     Resource,
     SchemaScope,
+    SeenKeyUsers,
     Verb,
     WritablePartitions,
     WritableSubject,
@@ -64,6 +67,7 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import AUDIT_TOPIC, is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
@@ -147,6 +151,10 @@ class Access:
         self._rules = rules
         # Administrative changes are told by `service/audited.py`.
         self.witness = witness
+
+    @property
+    def has_rules(self) -> bool:
+        return self._rules is not None
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -378,6 +386,27 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
 
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password, and make keys of its own."""
+        if not _is_self(caller, name):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return ChangeableUser(name)
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself."""
+        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
+
     # --- deciding -------------------------------------------------------------------------
 
     def sees_topic(self, caller: Caller, name: str) -> bool:
@@ -413,6 +442,11 @@ def _allow(rules: Rules, caller: Caller, resource: Resource, name: str, verb: Ve
         needed = Verb.DESCRIBE if verb in _LOOKING else Verb.ALTER
         return rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, needed)
     return rules.allows(caller, resource, name, verb)
+
+
+def _is_self(caller: Caller, user: str) -> bool:
+    principal = caller.principal
+    return principal.kind == USER_KIND and principal.name == user
 
 
 def _word(verb: Verb) -> str:

@@ -1,6 +1,5 @@
 """Who somebody is, by what it shows. Every door asks here, and nowhere else."""
 
-import asyncio
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -17,7 +16,6 @@ class Authentication:
     def __init__(self, node: Node) -> None:
         self._security = node.security
         self.log_ins = LogIns(node)
-        self._delay_s = node.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def is_on(self) -> bool:
@@ -38,5 +36,5 @@ class Authentication:
     async def _refused(self, mechanism: str = "", name: str = "") -> AuthenticationFailed:
         """However a log-in fails, it ends here, and is told of."""
         self.log_ins.failed(mechanism, name)
-        await asyncio.sleep(self._delay_s)
+        await self._security.failed_logins.delay()
         return AuthenticationFailed("authentication failed: user name or password are wrong")

@@ -15,6 +15,7 @@ from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
 from goqueue.service.hosted_members import HostedMemberService
 from goqueue.service.hosted_producers import HostedProducerService
+from goqueue.service.keys import KeyService
 from goqueue.service.log import LogService
 from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
@@ -23,6 +24,7 @@ from goqueue.service.queues import QueueService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.rules import RuleService
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
@@ -30,6 +32,8 @@ from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
+from goqueue.service.web_logins import WebLogins
 
 
 class BrokerService:
@@ -68,6 +72,10 @@ class BrokerService:
         self.administration = Administration(node, access, routing)
         self.audit = AuditService(node, access)
         self.authentication = Authentication(node)
+        self.rules = RuleService(node, access)
+        self.users = UserService(node, access)
+        self.web_logins = WebLogins(node, self.authentication)
+        self.keys = KeyService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

@@ -1,8 +1,10 @@
 """Members that live in the broker, for clients that do not speak a group protocol."""
 
 from collections.abc import Collection, Sequence
+from time import monotonic
 
 from goqueue.broker.node import Node
+from goqueue.broker.security.waits import AccessChanged, any_change
 from goqueue.model.caller import Caller
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
@@ -24,6 +26,7 @@ class HostedMemberService:
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._members = node.members
+        self._waits = node.security.waits
         self._access = access
 
     # --- the classic protocol -------------------------------------------------------------
@@ -90,10 +93,20 @@ class HostedMemberService:
         after: int | None = None,
     ) -> MemberPoll:
         """`after` is the last answer that the client has; what was lost is delivered again."""
-        rights = self._rights(caller, group)
-        return await self._members.poll(
-            rights, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
-        )
+        began = monotonic()
+        while True:
+            left_ms = max(timeout_ms - int((monotonic() - began) * 1000), 0)
+            rights = self._rights(caller, group)
+            polling = self._members.poll(
+                rights, member_id, max_records=max_records, timeout_ms=left_ms, after=after
+            )
+            if not left_ms:
+                return await polling
+            try:
+                # Its topics are the member's; who may read fewer of them begins anew.
+                return await self._waits.hold(any_change, polling)
+            except AccessChanged:
+                continue
 
     async def commit(
         self,

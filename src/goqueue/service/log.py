@@ -40,6 +40,7 @@ class LogService:
     def __init__(self, node: Node, access: Access) -> None:
         self._log = node.log
         self._anywhere = node.log_anywhere
+        self._waits = node.security.waits
         self._access = access
         self._draining = node.draining
 
@@ -134,7 +135,10 @@ class LogService:
     ) -> RecordPage:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
-        return await self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        reading = self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        if not wanted.max_wait_ms:
+            return await reading
+        return await self._waits.hold(lambda: self._access.readable_topic(caller, topic), reading)
 
     async def count_records(
         self, caller: Caller, topic: str, index: int, wanted: CountRequest

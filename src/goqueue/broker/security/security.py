@@ -4,10 +4,15 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from goqueue.broker.security.failed_logins import FailedLogins
+from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
+from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.users import Users
+from goqueue.broker.security.waits import Waits
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.model.broker_config import BrokerConfig
@@ -28,9 +33,18 @@ class Security:
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
-        # Called after each change of the image, and once at the start.
-        self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
+        self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
+        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
+        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
+        self.waits = Waits(is_on=config.security_enabled)
+        # Called after each change of the image, and once at the start; rules before those who ask
+        # them again.
+        self.listeners: list[Callable[[SecurityImage], None]] = [
+            self.rules.use,
+            self.waits.look_again,
+        ]
 
     @property
     def image(self) -> SecurityImage:

@@ -47,6 +47,7 @@ from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
+from goqueue.doors.http.security import keys, rules, sessions, users
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
 from goqueue.doors.web.bodies import BodyReader
@@ -81,6 +82,10 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *client_subscriptions.ROUTES,
     *replica_moves.ROUTES,
     *audit.ROUTES,
+    *users.ROUTES,
+    *keys.ROUTES,
+    *rules.ROUTES,
+    *sessions.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

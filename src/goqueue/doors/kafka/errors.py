@@ -6,6 +6,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.model import errors
+from goqueue.model.security.errors import SecurityDisabled
 
 _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GoQueueError: ErrorCode.unknown_server_error,
@@ -35,6 +36,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GroupAccessDenied: ErrorCode.group_authorization_failed,
     errors.ClusterAccessDenied: ErrorCode.cluster_authorization_failed,
     errors.TransactionalIdAccessDenied: ErrorCode.transactional_id_authorization_failed,
+    SecurityDisabled: ErrorCode.security_disabled,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.StaleBrokerEpoch: ErrorCode.stale_broker_epoch,

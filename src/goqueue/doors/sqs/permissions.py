@@ -1,4 +1,4 @@
-"""AddPermission and RemovePermission: the queue's policy, which is kept and not applied."""
+"""AddPermission and RemovePermission: the queue's policy, which becomes rules where there are any."""
 
 from goqueue.doors.sqs.addresses import queue_arn, queue_name
 from goqueue.doors.sqs.answers import Done

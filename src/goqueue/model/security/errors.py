@@ -15,6 +15,12 @@ class UnknownUser(GoQueueError):
     code = "unknown_user"
 
 
+class UnknownCredential(UnknownUser):
+    """The user is there, or not; what was to be removed is not."""
+
+    code = "unknown_credential"
+
+
 class UserExists(InvalidRequest):
     code = "user_exists"
 
@@ -23,3 +29,13 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"

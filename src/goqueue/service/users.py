@@ -1,0 +1,91 @@
+"""Users: who there is, and what they log in by. Of passwords nothing leaves the broker."""
+
+import asyncio
+from collections.abc import Mapping
+
+from goqueue.broker.node import Node
+from goqueue.broker.security.users import records_of
+from goqueue.model.caller import Caller
+from goqueue.model.security.errors import UnknownUser
+from goqueue.model.security.users import ScramRecord, User, check_password, check_user_name
+from goqueue.service.access import Access
+
+
+class UserService:
+    """Who belongs to a tenant knows only the users of that tenant."""
+
+    def __init__(self, node: Node, access: Access) -> None:
+        self._users = node.security.users
+        self._access = access
+
+    def users(self, caller: Caller) -> list[User]:
+        """By name."""
+        everyone = self._users.all(self._access.describable_cluster(caller))
+        return [everyone[name] for name in sorted(everyone) if _is_visible(caller, everyone[name])]
+
+    def user(self, caller: Caller, name: str) -> User:
+        found = self._users.all(self._access.describable_cluster(caller)).get(name)
+        if found is None or not _is_visible(caller, found):
+            raise UnknownUser(f"user {name!r} is not there")
+        return found
+
+    async def create(
+        self,
+        caller: Caller,
+        name: str,
+        password: str | None = None,
+        *,
+        is_admin: bool = False,
+        tenant: str = "",
+    ) -> User:
+        """Without a password it logs in by keys, certificates or tokens alone."""
+        cluster = self._access.alterable_cluster(caller)
+        check_user_name(name)
+        scram = {} if password is None else await _records(password)
+        tenant = caller.principal.tenant or tenant
+        return await self._users.create(
+            cluster, name, scram=scram, tenant=tenant, is_admin=is_admin
+        )
+
+    async def set_password(self, caller: Caller, name: str, password: str) -> None:
+        """Everyone may set its own."""
+        user = self._access.changeable_user(caller, name)
+        self._check_visible(caller, name)
+        await self._users.set_password(user, await _records(password))
+
+    async def set_admin(self, caller: Caller, name: str, is_admin: bool) -> None:
+        cluster = self._access.alterable_cluster(caller)
+        self._check_visible(caller, name)
+        await self._users.set_admin(cluster, name, is_admin)
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """With its keys and tokens; its open connections end."""
+        cluster = self._access.alterable_cluster(caller)
+        self._check_visible(caller, name)
+        await self._users.delete(cluster, name)
+
+    def check_alterable(self, caller: Caller) -> None:
+        """For a request that is refused as a whole."""
+        self._access.alterable_cluster(caller)
+
+    async def alter_scram(
+        self, caller: Caller, name: str, changes: Mapping[str, ScramRecord | None]
+    ) -> None:
+        """Set or remove (None) what a user logs in by, by mechanism (KIP-554). One that is not
+        there is made; one whose last credential is removed, and which has no keys, is gone."""
+        cluster = self._access.alterable_cluster(caller)
+        await self._users.set_scram(cluster, name, changes, tenant=caller.principal.tenant)
+
+    def _check_visible(self, caller: Caller, name: str) -> None:
+        user = self._users.find(name)
+        if user is not None and not _is_visible(caller, user):
+            raise UnknownUser(f"user {name!r} is not there")
+
+
+def _is_visible(caller: Caller, user: User) -> bool:
+    return caller.principal.tenant in ("", user.tenant)
+
+
+async def _records(password: str) -> dict[str, ScramRecord]:
+    check_password(password)
+    return await asyncio.to_thread(records_of, password)
