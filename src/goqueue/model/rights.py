@@ -219,5 +219,7 @@ AlterableCluster = NewType("AlterableCluster", str)
 ActingCluster = NewType("ActingCluster", str)
 # A user whose password may be changed: by itself, or by who may change any.
 ChangeableUser = NewType("ChangeableUser", str)
+# For whom a delegation token may be made, written `User:alice`.
+TokenOwner = NewType("TokenOwner", str)
 # Producing with a producer id without a transactional id.
 IdempotentWriter = NewType("IdempotentWriter", str)

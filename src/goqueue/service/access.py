@@ -60,6 +60,7 @@ from goqueue.model.rights import (
     Resource,
     SchemaScope,
     SeenKeyUsers,
+    TokenOwner,
     Verb,
     WritablePartitions,
     WritableSubject,
@@ -67,6 +68,8 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.errors import TokenAccessDenied
+from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import AUDIT_TOPIC, is_internal
 from goqueue.model.transactions.messages import AddPartitions
@@ -91,6 +94,8 @@ _DENIED: Final[dict[Resource, type[AccessDenied]]] = {
     Resource.CLUSTER: ClusterAccessDenied,
     Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
     Resource.SUBJECT: SubjectAccessDenied,
+    Resource.USER: TokenAccessDenied,
+    Resource.DELEGATION_TOKEN: TokenAccessDenied,
 }
 _WORDS: Final = {
     Resource.TOPIC: "topic",
@@ -98,6 +103,8 @@ _WORDS: Final = {
     Resource.CLUSTER: "the cluster",
     Resource.TRANSACTIONAL_ID: "transactional id",
     Resource.SUBJECT: "subject",
+    Resource.USER: "user",
+    Resource.DELEGATION_TOKEN: "delegation token",
 }
 
 
@@ -406,6 +413,20 @@ class Access:
         if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
             return SeenKeyUsers(lambda _: True)
         return SeenKeyUsers(lambda name: _is_self(caller, name))
+
+    def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
+        """Everyone may make delegation tokens of its own (KIP-373)."""
+        if owner != str(caller.principal):
+            self._check(caller, Resource.USER, owner, Verb.CREATE_TOKENS)
+        return TokenOwner(owner)
+
+    def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
+        """Its owner, those who may renew it, and who may see it or all of its owner."""
+        asks = str(caller.principal)
+        is_named = asks == token.owner or asks in token.renewers
+        sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
+        sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
+        return is_named or sees_it or sees_all
 
     # --- deciding -------------------------------------------------------------------------
 

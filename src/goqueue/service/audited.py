@@ -22,6 +22,7 @@ from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.rights import Resource
 from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS
+from goqueue.model.security.rules import ANY, Pattern, PatternFilter, Rule, RuleFilter
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.service.access import Access
 
@@ -32,6 +33,7 @@ R = TypeVar("R")
 _LISTED_MAX: Final = 10
 # What brokers ask of each other was noted by the first of them, or is their own work.
 BROKER_KIND: Final = "Broker"
+_USUAL_PATTERNS: Final = (Pattern.LITERAL, PatternFilter.LITERAL, PatternFilter.ANY)
 _TABLES: Final = (TOPIC_SETTINGS, BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS)
 
 
@@ -149,12 +151,28 @@ def _text(value: Any) -> str:
         if value.op is ConfigOp.DELETE:
             return f"{value.name} (taken back)"
         return _setting(value.name, value.value or "")
+    if isinstance(value, Rule | RuleFilter):
+        return _rule(value)
     if isinstance(value, Mapping):
         return _list(_setting(str(name), each) for name, each in value.items())
     # A partition is a tuple, and says what it is.
     if isinstance(value, Sequence) and not isinstance(value, str) and not hasattr(value, "_fields"):
         return _list(map(_text, value))
     return str(value)
+
+
+def _rule(rule: Rule | RuleFilter) -> str:
+    """What a filter leaves open is not there."""
+    parts = (
+        rule.permission,
+        rule.principal,
+        rule.verb or ("all" if isinstance(rule, Rule) else None),
+        rule.resource,
+        None if rule.pattern in _USUAL_PATTERNS else rule.pattern,
+        rule.name,
+    )
+    host = () if rule.host in (None, ANY) else (f"from {rule.host}",)
+    return " ".join((*(_text(part) for part in parts if part is not None), *host))
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -25,10 +25,12 @@ from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
 from goqueue.service.rules import RuleService
+from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
+from goqueue.service.tokens import TokenService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
@@ -76,6 +78,8 @@ class BrokerService:
         self.users = UserService(node, access)
         self.web_logins = WebLogins(node, self.authentication)
         self.keys = KeyService(node, access)
+        self.log_ins = LogIns(node, self.authentication)
+        self.tokens = TokenService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

@@ -150,7 +150,7 @@ async def test_log_ins_are_told_without_what_was_shown(
         service = BrokerService(node, Granted(SEES))
         right = Access().alterable_cluster(ALICE)
         await node.security.users.create(right, "alice", scram=records_of("open-sesame"))
-        log_ins = service.authentication.log_ins
+        log_ins = service.authentication.notes
         log_ins.came_from(Door.HTTP, "10.0.0.9")
         await service.authentication.by_password("alice", "open-sesame")
         for name in ("alice", "open-sesame", "open-sesame"):

@@ -1,6 +1,6 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import AccessDenied, GoQueueError, InvalidRequest
 
 
 class AuthenticationFailed(GoQueueError):
@@ -39,3 +39,35 @@ class SecurityDisabled(InvalidRequest):
     """Asked for what counts only while `security.enabled` is set."""
 
     code = "security_disabled"
+
+
+class UnsupportedMechanism(InvalidRequest):
+    code = "unsupported_sasl_mechanism"
+
+
+class TokensDisabled(GoQueueError):
+    code = "delegation_tokens_disabled"
+
+
+class TokenNotAllowed(GoQueueError):
+    """Who logged in by a token gets no further ones, and nobody without having logged in."""
+
+    code = "delegation_token_not_allowed"
+
+
+class TokenAccessDenied(AccessDenied):
+    code = "delegation_token_access_denied"
+
+
+class TokenNotOwned(AccessDenied):
+    """Only owners and those whom they named renew and end a token."""
+
+    code = "delegation_token_not_owned"
+
+
+class UnknownToken(GoQueueError):
+    code = "unknown_delegation_token"
+
+
+class TokenExpired(GoQueueError):
+    code = "delegation_token_expired"

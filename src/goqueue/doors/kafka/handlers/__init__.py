@@ -57,6 +57,8 @@ from goqueue.doors.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     push_telemetry,
+    sasl_authenticate,
+    sasl_handshake,
     share_acknowledge,
     share_fetch,
     share_group_describe,
@@ -134,5 +136,7 @@ OPERATIONS: Final[Mapping[int, Operation]] = {
         describe_acls,
         create_acls,
         delete_acls,
+        sasl_handshake,
+        sasl_authenticate,
     )
 }

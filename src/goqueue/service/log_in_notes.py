@@ -1,7 +1,6 @@
 """Log-ins, as they succeed and fail: told to the audit, with where they came from.
 
-A door says where once for each connection or request (`came_from`), in the task that then asks
-`Authentication`; the task keeps it.
+A door says where with each, or once in the task that then asks `Authentication` (`came_from`).
 """
 
 from contextvars import ContextVar
@@ -24,7 +23,7 @@ _ORIGIN: Final[ContextVar[Origin]] = ContextVar("origin")
 _NOWHERE: Final = Origin(Door.KAFKA, "")
 
 
-class LogIns:
+class LogInNotes:
     def __init__(self, node: Node) -> None:
         self._audit = node.audit
         self._security = node.security
@@ -34,13 +33,13 @@ class LogIns:
         """What this task does from here on is asked for from there."""
         _ORIGIN.set(Origin(door, address))
 
-    def succeeded(self, principal: Principal, mechanism: str) -> None:
-        door, address = _ORIGIN.get(_NOWHERE)
+    def succeeded(self, principal: Principal, mechanism: str, origin: Origin | None = None) -> None:
+        door, address = origin or _ORIGIN.get(_NOWHERE)
         self._audit.logged_in(principal, door, address, mechanism)
 
-    def failed(self, mechanism: str, name: str = "") -> None:
+    def failed(self, mechanism: str, name: str = "", origin: Origin | None = None) -> None:
         """`name`: of the user whom it says to be, if it says so."""
-        door, address = _ORIGIN.get(_NOWHERE)
+        door, address = origin or _ORIGIN.get(_NOWHERE)
         user = self._security.image.users.get(name)
         principal = UNKNOWN if user is None else user.principal
         self._audit.log_in_failed(principal, door, address, mechanism)
