@@ -186,7 +186,7 @@ UNAUDITED = {
     "ReplicaMoveService.drain_plan": "a plan changes nothing",
     "ReplicaMoveService.rebalance_plan": "a plan changes nothing",
     "RuleService.check_used": "changes nothing",
-    "UserService.check_alterable": "for a request that is refused as a whole",
+    "UserService.alter_credentials": "done by alter_scram, which is told",
     "ReplicationService.check": "brokers among themselves",
     "ReplicationService.fetch": "brokers among themselves",
     "ReplicationService.name_of": "brokers among themselves",

@@ -26,6 +26,7 @@ DENIED = {
     Resource.GROUP: ErrorCode.group_authorization_failed,
     Resource.CLUSTER: ErrorCode.cluster_authorization_failed,
     Resource.TRANSACTIONAL_ID: ErrorCode.transactional_id_authorization_failed,
+    Resource.USER: ErrorCode.delegation_token_authorization_failed,
 }
 
 EVERY_OPERATION = [pytest.param(each, id=each.name) for each in OPERATIONS.values()]

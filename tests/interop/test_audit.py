@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 from confluent_kafka import Consumer, KafkaError
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from goqueue.model.topics import AUDIT_TOPIC
 from goqueue.testing import ServerProcess

@@ -11,7 +11,9 @@ import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from goqueue.testing import ServerProcess
 from tests.interop.secured import PATIENCE_S, SECURED, eventually, with_users
@@ -123,7 +125,6 @@ def _over_kafka(server: ServerProcess) -> str:
                     "sasl.username": name,
                     "sasl.password": password,
                     "log_level": 0,
-                    "error_cb": lambda _: None,
                 }
             )
             if password != PASSWORD:

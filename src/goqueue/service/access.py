@@ -401,19 +401,6 @@ class Access:
             self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
         return ChangeableUser(name)
 
-    # --- keys of users --------------------------------------------------------------------
-
-    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
-        if owner is None or not _is_self(caller, owner):
-            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
-        return RemovableKey(key_id)
-
-    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
-        """All with the right to see the cluster, else oneself."""
-        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
-            return SeenKeyUsers(lambda _: True)
-        return SeenKeyUsers(lambda name: _is_self(caller, name))
-
     def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
         """Everyone may make delegation tokens of its own (KIP-373)."""
         if owner != str(caller.principal):
@@ -427,6 +414,19 @@ class Access:
         sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
         sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
         return is_named or sees_it or sees_all
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself."""
+        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
 
     # --- deciding -------------------------------------------------------------------------
 

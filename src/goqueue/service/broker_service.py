@@ -75,10 +75,10 @@ class BrokerService:
         self.audit = AuditService(node, access)
         self.authentication = Authentication(node)
         self.rules = RuleService(node, access)
-        self.users = UserService(node, access)
         self.web_logins = WebLogins(node, self.authentication)
         self.keys = KeyService(node, access)
         self.log_ins = LogIns(node, self.authentication)
+        self.users = UserService(node, access)
         self.tokens = TokenService(node, access)
 
     @property

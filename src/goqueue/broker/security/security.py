@@ -38,13 +38,13 @@ class Security:
         self.rules = StoredRules(config.super_users)
         self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
+        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
+        # None: there is no identity provider.
+        self.bearer_tokens = open_bearer_tokens(config)
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
         self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
         self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
         self.waits = Waits(is_on=config.security_enabled)
-        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
-        # None: there is no identity provider.
-        self.bearer_tokens = open_bearer_tokens(config)
         # Called after each change of the image, and once at the start; rules before those who ask
         # them again.
         self.listeners: list[Callable[[SecurityImage], None]] = [

@@ -41,6 +41,16 @@ class SecurityDisabled(InvalidRequest):
     code = "security_disabled"
 
 
+class UnacceptableCredential(InvalidRequest):
+    code = "unacceptable_credential"
+
+
+class NamedTwice(InvalidRequest):
+    """In one request, where it cannot be told which is meant."""
+
+    code = "named_twice"
+
+
 class UnsupportedMechanism(InvalidRequest):
     code = "unsupported_sasl_mechanism"
 
