@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from goqueue.model.topics import AUDIT_TOPIC
-from goqueue.testing import ServerProcess
+from goqueue.testing import GoQueueCluster, ServerProcess
 from tests.interop.secured import PATIENCE_S, SECURED, eventually, with_users
 
 ON = ("--set", "audit.enabled=true", "--set", "num.partitions=1")
@@ -191,3 +191,17 @@ def _read(bootstrap: str, credentials: dict[str, str]) -> list[dict[str, Any]]:
         found.append(json.loads(value))
     consumer.close()
     return found
+
+
+def test_a_cluster_tells_what_all_of_its_brokers_noted() -> None:
+    with GoQueueCluster(*ON, "--set", "default.replication.factor=2", brokers=2) as cluster:
+        urls = {node: cluster.server(node).http_url for node in (1, 2)}
+        for node, url in urls.items():
+            answer = httpx.post(f"{url}/topics", json={"name": f"t{node}"}, timeout=PATIENCE_S)
+            assert answer.status_code == 201, answer.text
+        for url in urls.values():
+            told = httpx.get(f"{url}/audit", timeout=PATIENCE_S).json()["events"]
+            assert {(each["name"], each["node"]) for each in told} == {("t1", 1), ("t2", 2)}
+        eventually(
+            lambda: {each["name"] for each in _read(cluster.bootstrap_servers, {})} == {"t1", "t2"}
+        )
