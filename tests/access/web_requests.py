@@ -234,6 +234,10 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/cluster/plans/rebalance"): _plain("/cluster/plans/rebalance"),
     ("PATCH", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0", {"isCordoned": True}),
     ("DELETE", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0"),
+    ("GET", "/audit"): (
+        *_plain("/audit"),
+        *_plain("/audit?limit=5&principal=User:nobody&event=login"),
+    ),
     ("GET", "/users"): _plain("/users"),
     ("POST", "/users"): _plain("/users", {"name": "canary-user", "password": "from nobody"}),
     ("GET", "/users/{name:str}"): _plain("/users/canary-user"),

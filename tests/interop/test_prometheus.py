@@ -79,7 +79,7 @@ def watched(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> 
     data, own = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("prometheus")
     tracing = ("--set", "tracing.enabled=true", "--set", "tracing.sampling.rate=1")
     with (
-        new_server(data, *tracing) as server,
+        new_server(data, *tracing, "--set", "audit.enabled=true") as server,
         running_prometheus(http_urls_of(server), own) as prometheus,
         Traffic(server) as traffic,
     ):

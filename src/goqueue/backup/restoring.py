@@ -80,7 +80,7 @@ def restore(
     entries = read_metadata(catalogue, manifest)
     _take(disk, target, manifest)
     save(disk, target / RESTORING_FILE, _Mark(manifest.id))
-    (target / LOGS_FOLDER).mkdir()
+    disk.mkdir(target / LOGS_FOLDER)
     pieces = [
         _Piece(topic, index, partition)
         for topic in manifest.topics
@@ -109,7 +109,7 @@ def restore(
 
 def _take(disk: Disk, target: Path, manifest: Manifest) -> None:
     """The folder is ours and empty on return."""
-    target.mkdir(parents=True, exist_ok=True)
+    disk.mkdir(target)
     found = set(disk.listdir(target)) - {_TEMPORARY_MARK}
     if RESTORING_FILE in found and FORMAT_FILE not in found:
         try:
@@ -170,7 +170,7 @@ class _Restored:
 
     def write(self, rate: Rate, progress: Progress, check: Callable[[], None]) -> None:
         partition = self._piece.partition
-        self._folder.mkdir()
+        self._disk.mkdir(self._folder)
         reached = partition.start
         for position, chunk in enumerate(partition.chunks):
             check()

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from goqueue.backup.errors import BackupDamaged, BackupFailed
+from goqueue.storage.owner_only import FILE_MODE, FOLDER_MODE
 
 _TEMPORARY: Final = ".tmp"
 
@@ -72,7 +73,9 @@ class FolderStore:
         # Two that write the same object at once each have a file of their own.
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
         try:
-            with temporary.open("xb") as file:
+            # The metadata is in it, with proofs of passwords.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(temporary, flags, FILE_MODE), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -113,7 +116,7 @@ def _make_folder(path: Path) -> None:
     if path.is_dir():
         return
     _make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
     _sync_folder(path.parent)
 
 

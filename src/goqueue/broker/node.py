@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from goqueue.broker.audit.audit import Audit
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.calls.news import News
 from goqueue.broker.client_metrics.configs import ClientMetricsConfigs
@@ -232,6 +233,7 @@ class Node:
             find=self.led.find,
             clock_ms=clock_ms,
         )
+        self.audit = Audit(config, self.topics, self.publishing, self.calls, clock_ms)
         history = FifoHistory(self, self.delays.waiting, self.calls)
         self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
@@ -273,6 +275,8 @@ class Node:
         """
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
+        if config.security_enabled:
+            directory.take_from_others()
         identity: IdentityFile | None = None
         node: Node | None = None
         try:
@@ -346,6 +350,7 @@ class Node:
         if self.cluster is not None:
             upkeep.append(self.hosted.note_watermarks_forever())
         self._upkeep = [asyncio.create_task(each) for each in upkeep]
+        await self.audit.start()
 
     async def _give_up_starting(self) -> None:
         await self.delays.shards.carry_over.close()
@@ -391,6 +396,7 @@ class Node:
         if self._is_closed:
             return True
         self._is_closed = True
+        await self.audit.close()
         if self.cluster is not None:
             await self.cluster.stop()
         if self.replication is not None:

@@ -31,6 +31,7 @@ class OwnWork(Enum):
     LISTS = "what a broker has, for another one that leaves out what its caller may not see"
     SPLITS = "how far a group is in partitions that others were split off"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
+    AUDIT = "who did what, in a topic that only brokers write"
 
 
 def own_write(topic: str, _work: OwnWork) -> WritableTopic:

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from goqueue import __version__
+from goqueue.cli.audit import audit
 from goqueue.cli.backup import backup
 from goqueue.cli.cluster import cluster
 from goqueue.cli.consume import consume
@@ -111,6 +112,10 @@ app.command(
     ),
 )(trace)
 app.add_typer(cluster, name="cluster", rich_help_panel=_CLUSTER)
+app.command(
+    rich_help_panel=_CLUSTER,
+    epilog=examples("goqueue audit --event login", "goqueue audit --principal User:alice -o json"),
+)(audit)
 app.add_typer(topics, name="topics", rich_help_panel=_CLUSTER)
 app.add_typer(groups, name="groups", rich_help_panel=_CLUSTER)
 app.add_typer(offsets, name="offsets", rich_help_panel=_CLUSTER)

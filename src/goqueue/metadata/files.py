@@ -3,14 +3,17 @@
 import contextlib
 import os
 from pathlib import Path
+from typing import Final
 
-_NEW_FILE_MODE = 0o644
+# Proofs of passwords are in it (RFC 5802): nobody else may read them.
+_NEW_FILE_MODE: Final = 0o600
+_NEW_FOLDER_MODE: Final = 0o700
 
 
 class Files:
     def make_directory(self, path: Path) -> None:
         if not path.exists():
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=_NEW_FOLDER_MODE, parents=True, exist_ok=True)
             self.sync_directory(path.parent)
 
     def names(self, directory: Path) -> list[str]:

@@ -13,6 +13,7 @@ from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
 from goqueue.model.scaling_config import ScalingSettings
+from goqueue.model.security.audit_config import AuditSettings
 from goqueue.model.security.config import SecuritySettings
 from goqueue.model.security.quota_config import QuotaSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
@@ -42,6 +43,7 @@ class BrokerConfig(
     SecuritySettings,
     QuotaSettings,
     TlsSettings,
+    AuditSettings,
 ):
     """The settings of one broker, parsed, with defaults filled in."""
 

@@ -51,6 +51,8 @@ class ConfigEntry:
     type: SettingType
     doc: str
     synonyms: tuple[ConfigSynonym, ...]
+    # Its value, and those of its synonyms, are left out.
+    is_sensitive: bool = False
 
 
 class ConfigResourceKind(Enum):

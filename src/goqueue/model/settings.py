@@ -46,15 +46,18 @@ class Setting:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    # What it is set to is told to nobody: not by descriptions, errors or logs.
+    is_secret: bool = False
 
     def parse(self, text: str) -> Value:
         """Turn `text` into a value, or raise `InvalidConfig` naming the setting and its limits."""
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError as error:
+            said = "what is given" if self.is_secret else repr(text)
             raise InvalidConfig(
-                f"{self.name}: {text!r} is not a valid {self.type.name.lower()}"
-            ) from error
+                f"{self.name}: {said} is not a valid {self.type.name.lower()}"
+            ) from (None if self.is_secret else error)
         self._check(value)
         return value
 
@@ -165,6 +168,7 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
+    is_secret: bool = False,
 ) -> T:
     """A field of a dataclass that is a setting. Whole numbers without a maximum are LONG."""
     declared = Setting(
@@ -175,8 +179,9 @@ def setting(
         minimum=minimum,
         maximum=maximum,
         choices=choices,
+        is_secret=is_secret,
     )
-    return field(default=default, metadata={_DECLARED: declared})
+    return field(default=default, repr=not is_secret, metadata={_DECLARED: declared})
 
 
 def _type_of(default: object, maximum: float | None) -> SettingType:

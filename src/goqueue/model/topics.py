@@ -15,6 +15,8 @@ from goqueue.model.replication import Member, PartitionState
 
 # Where groups and their offsets are kept; part of a transaction that commits offsets.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+# The audit of all brokers. Whoever may see the cluster may read it, and nobody else.
+AUDIT_TOPIC: Final = "__audit"
 # Topics that only the broker itself writes.
 INTERNAL_TOPICS: Final = frozenset(
     {
@@ -24,6 +26,7 @@ INTERNAL_TOPICS: Final = frozenset(
         QUEUE_STATE,
         DELAYED,
         "_schemas",
+        AUDIT_TOPIC,
     }
 )
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, cast
 from uuid import UUID
 
+from goqueue.model.audit import Change
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
     AccessDenied,
@@ -70,7 +71,7 @@ from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.security.errors import TokenAccessDenied
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
-from goqueue.model.topics import is_internal
+from goqueue.model.topics import AUDIT_TOPIC, is_internal
 from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.allowed_waits import AllowedWaits
 
@@ -139,10 +140,26 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     return resource is Resource.TOPIC and is_internal(name) and caller.door is not Door.KAFKA
 
 
+class Witness(Protocol):
+    """Who is told what callers did, and were refused; also from threads."""
+
+    def refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None: ...
+
+    def changed(self, change: Change) -> None: ...
+
+    def changed_often(self, change: Change) -> None: ...
+
+
+# To see the audit is to see the cluster; nobody writes it but brokers.
+_LOOKING: Final = (Verb.READ, Verb.DESCRIBE, Verb.DESCRIBE_CONFIGS)
+
+
 class Access:
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: Rules | None = None, witness: Witness | None = None) -> None:
         self._rules = rules
         self.waits = AllowedWaits()
+        # Administrative changes are told by `service/audited.py`.
+        self.witness = witness
 
     @property
     def has_rules(self) -> bool:
@@ -212,6 +229,7 @@ class Access:
         metadata again, and again.
         """
         if not self.allows(caller, Resource.TOPIC, name, verb):
+            self._tell_refused(caller, Resource.TOPIC, name, verb)
             raise TopicAccessDenied(
                 f"{caller.principal} is not allowed to {_word(verb)} the topic with id {topic_id}"
             )
@@ -279,7 +297,10 @@ class Access:
         if self._rules is None and caller.door is Door.KAFKA:
             return frozenset()
         readable = self.readable_topics(caller)
-        return frozenset(each.topic for each in offsets if each.topic not in readable)
+        refused = frozenset(each.topic for each in offsets if each.topic not in readable)
+        for name in refused:
+            self._tell_refused(caller, Resource.TOPIC, name, Verb.READ)
+        return refused
 
     # --- transactional ids and producers --------------------------------------------------
 
@@ -306,6 +327,8 @@ class Access:
             for place in request.partitions
             if not self.allows(caller, Resource.TOPIC, place.topic, Verb.WRITE)
         )
+        for name in {place.topic for place in refused}:
+            self._tell_refused(caller, Resource.TOPIC, name, Verb.WRITE)
         return refused or WritablePartitions(request)
 
     def idempotent_writer(self, caller: Caller) -> IdempotentWriter:
@@ -423,7 +446,7 @@ class Access:
         """For lists, from which what the caller may not see is left out."""
         if verb is Verb.READ and _is_inner(caller, resource, name):
             return False
-        return self._rules is None or self._rules.allows(caller, resource, name, verb)
+        return self._rules is None or _allow(self._rules, caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
@@ -432,10 +455,22 @@ class Access:
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
             raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
-        if self._rules is None or self._rules.allows(caller, resource, name, verb):
+        if self._rules is None or _allow(self._rules, caller, resource, name, verb):
             return
+        self._tell_refused(caller, resource, name, verb)
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
         raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+
+    def _tell_refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if self.witness is not None:
+            self.witness.refused(caller, resource, name, verb)
+
+
+def _allow(rules: Rules, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+    if name == AUDIT_TOPIC and resource is Resource.TOPIC:
+        needed = Verb.DESCRIBE if verb in _LOOKING else Verb.ALTER
+        return rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, needed)
+    return rules.allows(caller, resource, name, verb)
 
 
 def _is_self(caller: Caller, user: str) -> bool:

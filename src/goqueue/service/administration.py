@@ -15,6 +15,7 @@ from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
 from goqueue.model.topics import BrokerView, ClusterView, LeaderView, OfflinePartition
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.service.routing import Routing
 
 # Doors open before a broker is admitted, which takes as long as its cluster takes to elect a
@@ -156,6 +157,9 @@ class Administration:
             return self._node.log_levels.describe(self._access.inspectable_cluster(caller), name)
         return self._node.broker_configs.describe(self._access.inspectable_cluster(caller), name)
 
+    @audited(
+        "config.alter", Resource.CLUSTER, about="resource.name", detail=("resource.kind", "changes")
+    )
     async def alter_config(
         self,
         caller: Caller,
@@ -184,6 +188,12 @@ class Administration:
         if not validate_only:
             await node.news.spread()
 
+    @audited(
+        "config.replace",
+        Resource.CLUSTER,
+        about="resource.name",
+        detail=("resource.kind", "config"),
+    )
     async def replace_config(
         self,
         caller: Caller,

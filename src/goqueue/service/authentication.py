@@ -7,8 +7,10 @@ from goqueue.model.caller import Principal
 from goqueue.model.security.errors import AuthenticationFailed
 from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS, USER_KIND
+from goqueue.service.log_in_notes import LogInNotes
 
 OAUTHBEARER: Final = "OAUTHBEARER"
+_PASSWORD: Final = "password"
 
 
 class Authentication:
@@ -16,6 +18,7 @@ class Authentication:
 
     def __init__(self, node: Node) -> None:
         self._security = node.security
+        self.notes = LogInNotes(node)
 
     @property
     def is_on(self) -> bool:
@@ -24,11 +27,14 @@ class Authentication:
     async def by_password(self, name: str, password: str) -> Principal:
         found = await self.of_password(name, password)
         if found is None:
-            raise await self._refused()
+            self.notes.failed(_PASSWORD, name)
+            await self.delay()
+            raise AuthenticationFailed("authentication failed: user name or password are wrong")
+        self.notes.succeeded(found, _PASSWORD)
         return found
 
     async def of_password(self, name: str, password: str) -> Principal | None:
-        """As `by_password`, without the delay: who asks sees to it."""
+        """As `by_password`, without the delay and without a note: who asks sees to it."""
         user = self._security.image.users.get(name)
         if await self._security.passwords.fits(user, password) and user is not None:
             return user.principal
@@ -37,10 +43,13 @@ class Authentication:
     async def by_jwt(self, token: str) -> Login:
         """By a token of the identity provider."""
         try:
-            return await self.of_jwt(token)
+            login = await self.of_jwt(token)
         except AuthenticationFailed:
+            self.notes.failed(OAUTHBEARER)
             await self.delay()
             raise AuthenticationFailed("authentication failed: the token is not valid") from None
+        self.notes.succeeded(login.principal, OAUTHBEARER)
+        return login
 
     async def of_jwt(self, token: str) -> Login:
         """As `by_jwt`, without the delay, and with the reason, which is not for the client.
@@ -86,7 +95,3 @@ class Authentication:
     async def delay(self) -> None:
         """Before whoever failed is told: who guesses waits."""
         await self._security.failed_logins.delay()
-
-    async def _refused(self) -> AuthenticationFailed:
-        await self.delay()
-        return AuthenticationFailed("authentication failed: user name or password are wrong")

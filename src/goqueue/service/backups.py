@@ -19,7 +19,9 @@ from goqueue.broker.backups import (
 from goqueue.broker.node import Node
 from goqueue.model.backups import BrokerCut
 from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class BackupService:
@@ -30,6 +32,7 @@ class BackupService:
         self._backups = Backups(node)
         self._access = access
 
+    @audited("backup.begin", Resource.CLUSTER)
     async def begin(self, caller: Caller, ttl_ms: int, *, at: int | None = None) -> str:
         """Put compaction off for so long; returns the name under which to go on."""
         cluster = self._access.alterable_cluster(caller)
@@ -39,6 +42,7 @@ class BackupService:
         cluster = self._access.alterable_cluster(caller)
         await self._backups.ask(RENEW, Renew(cluster, name, ttl_ms), at)
 
+    @audited("backup.pause_transactions", Resource.CLUSTER, about="name")
     async def pause_transactions(
         self, caller: Caller, name: str, pause_ms: int, *, at: int | None = None
     ) -> None:
@@ -46,10 +50,12 @@ class BackupService:
         cluster = self._access.alterable_cluster(caller)
         await self._backups.ask(PAUSE, Pause(cluster, name, pause_ms), at)
 
+    @audited("backup.end", Resource.CLUSTER, about="name")
     async def end(self, caller: Caller, name: str, *, at: int | None = None) -> None:
         cluster = self._access.alterable_cluster(caller)
         await self._backups.ask(END, End(cluster, name), at)
 
+    @audited("backup.cut", Resource.CLUSTER, about="name", detail=("with_metadata",))
     async def cut(
         self, caller: Caller, name: str, *, with_metadata: bool, at: int | None = None
     ) -> BrokerCut:

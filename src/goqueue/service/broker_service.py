@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.audit import AuditService
 from goqueue.service.authentication import Authentication
 from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
@@ -45,7 +46,7 @@ class BrokerService:
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
-        access = Access(rules)
+        access = Access(rules, node.audit if node.audit.is_on else None)
         if rules is not None:
             node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
@@ -75,6 +76,7 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.quotas = QuotaService(node, access)
+        self.audit = AuditService(node, access)
         self.authentication = Authentication(node)
         self.log_ins = LogIns(node, self.authentication)
         self.users = UserService(node, access)

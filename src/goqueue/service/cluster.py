@@ -11,8 +11,10 @@ from goqueue.model.caller import Caller
 from goqueue.model.cluster import ClusterHealth, ClusterState, NamedPartition, Trouble
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.rights import Resource
 from goqueue.model.topics import QuorumView
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.state.cluster_condition import cluster_state, has, health, partitions_of, trouble
 
 # Enough to see what is wrong; the pages of partitions have all of them.
@@ -88,6 +90,7 @@ class ClusterService:
 
     # --- deciding -------------------------------------------------------------------------
 
+    @audited("leader.elect", Resource.CLUSTER, about="partitions", detail=("kind",))
     async def elect(
         self, caller: Caller, partitions: Sequence[TopicPartition] | None, kind: ElectionKind
     ) -> dict[TopicPartition, ElectionAnswer]:
@@ -110,6 +113,7 @@ class ClusterService:
             for place in partitions
         }
 
+    @audited("node.forget", Resource.CLUSTER, about="node_id")
     async def forget_node(self, caller: Caller, node_id: NodeId) -> None:
         """A node that is down for good: nothing new is placed there, and nobody waits for it."""
         self._access.alterable_cluster(caller)

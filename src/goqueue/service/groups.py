@@ -11,6 +11,8 @@ from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
+    NO_GENERATION,
+    UNKNOWN_MEMBER_ID,
     CommittedPartition,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
@@ -40,8 +42,9 @@ from goqueue.model.groups.overview import GroupListing, GroupOverview, GroupPosi
 from goqueue.model.groups.rebalances import AllRebalances, GroupRebalances, RebalanceTally
 from goqueue.model.groups.refusals import check
 from goqueue.model.names import by_topic, topic_partition
-from goqueue.model.rights import ReadableTopic
+from goqueue.model.rights import ReadableTopic, Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited, group_error
 
 
 class GroupService:
@@ -94,6 +97,16 @@ class GroupService:
 
     async def commit(self, caller: Caller, request: OffsetCommit) -> OffsetCommitResult:
         """One answer to each offset, in the order given."""
+        if request.member_id == UNKNOWN_MEMBER_ID and request.generation_id == NO_GENERATION:
+            return await self._set_offsets(caller, request)
+        return await self._commit(caller, request)
+
+    # By an administrator, or by a consumer that is no member and does so again and again.
+    @audited("group.offsets.set", Resource.GROUP, about="request.group_id", is_gathered=True)
+    async def _set_offsets(self, caller: Caller, request: OffsetCommit) -> OffsetCommitResult:
+        return await self._commit(caller, request)
+
+    async def _commit(self, caller: Caller, request: OffsetCommit) -> OffsetCommitResult:
         group = self._access.readable_group(caller, request.group_id)
         commit, refused = self._access.readable_commit(caller, request)
         result = await self._groups.commit(group, commit)
@@ -125,6 +138,7 @@ class GroupService:
         view = self._node.image.topics.get(self._access.describable_topic(caller, topic))
         return None if view is None else view.id
 
+    @audited("group.offsets.delete", Resource.GROUP, about="request.group_id", failure=group_error)
     async def delete_offsets(self, caller: Caller, request: OffsetDelete) -> OffsetDeleteResult:
         group = self._access.deletable_group(caller, request.group_id)
         readable = self._access.readable_topics(caller)
@@ -188,9 +202,11 @@ class GroupService:
             ),
         )
 
+    @audited("group.delete", Resource.GROUP, about="group", failure=group_error)
     async def delete(self, caller: Caller, group: str) -> DeleteGroupResult:
         return await self._groups.delete(self._access.deletable_group(caller, group))
 
+    @audited("group.delete", Resource.GROUP, about="group")
     async def find_and_delete(self, caller: Caller, group: str) -> None:
         """As `delete`; raises what is in the way."""
         check((await self._anywhere.delete(self._access.deletable_group(caller, group))).error)

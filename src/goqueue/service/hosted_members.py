@@ -15,8 +15,9 @@ from goqueue.model.groups.hosted_members import (
 )
 from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
 from goqueue.model.names import TopicPartition
-from goqueue.model.rights import MemberRights
+from goqueue.model.rights import MemberRights, Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class _RulesHaveChanged(AccessDenied):
@@ -148,6 +149,30 @@ class HostedMemberService:
     ) -> tuple[CommittedPartition, ...]:
         """Commit offsets; None: all that was delivered to the member, up to the answer `after`.
         Without a member the group must be empty."""
+        commit = self._set_offsets if member_id is None else self._commit
+        return await commit(caller, group, offsets, member_id, epoch, after)
+
+    @audited("group.offsets.set", Resource.GROUP, about="group", is_gathered=True)
+    async def _set_offsets(
+        self,
+        caller: Caller,
+        group: str,
+        offsets: Sequence[OffsetToCommit] | None,
+        member_id: str | None,
+        epoch: int | None,
+        after: int | None,
+    ) -> tuple[CommittedPartition, ...]:
+        return await self._commit(caller, group, offsets, member_id, epoch, after)
+
+    async def _commit(
+        self,
+        caller: Caller,
+        group: str,
+        offsets: Sequence[OffsetToCommit] | None,
+        member_id: str | None,
+        epoch: int | None,
+        after: int | None,
+    ) -> tuple[CommittedPartition, ...]:
         named = {offset.topic for offset in offsets or ()}
         self._access.readable_group(caller, group)
         self._check_topics(caller, named)

@@ -7,7 +7,6 @@ from goqueue.broker.groups.groups import check_partitions
 from goqueue.broker.hosted_clients.producers.coordinated import WritableProducer
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
-from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import NO_GENERATION, OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.log import Published
@@ -20,6 +19,7 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
 )
 from goqueue.service.access import Access
+from goqueue.service.topic_making import TopicMaking
 
 
 class HostedProducerService:
@@ -30,7 +30,7 @@ class HostedProducerService:
         self._producers = node.producers
         self._access = access
         self._metering = Metering(node)
-        self._making = TopicMaking(node)
+        self._making = TopicMaking(node, access)
 
     async def init(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
         """A producer id and epoch. With a transactional id, earlier producers are fenced and what
@@ -127,5 +127,5 @@ class HostedProducerService:
         writable = self._access.writable_topic(caller, topic)
         self._metering.publishing(caller, records)
         if topic not in self._node.image.topics:
-            await self._making.ensure(caller, self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, topic)
         return writable

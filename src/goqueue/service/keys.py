@@ -3,9 +3,11 @@
 from goqueue.broker.node import Node
 from goqueue.broker.security.keys import MadeKey
 from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource
 from goqueue.model.security.errors import UnknownKey, UnknownUser
 from goqueue.model.security.keys import AccessKey, KeyKind
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class KeyService:
@@ -21,6 +23,7 @@ class KeyService:
         found = self._keys.all(self._access.seen_key_users(caller))
         return [each for each in found if self._is_visible(caller, each.user)]
 
+    @audited("key.create", Resource.USER, about="user", detail=("kind", "label", "expires_in_ms"))
     async def create(
         self,
         caller: Caller,
@@ -35,6 +38,7 @@ class KeyService:
             raise UnknownUser(f"user {user!r} is not there")
         return await self._keys.create(owner, kind, label=label, expires_in_ms=expires_in_ms)
 
+    @audited("key.delete", Resource.USER, detail=("key_id",))
     async def delete(self, caller: Caller, key_id: str) -> None:
         """Who may not remove it is not told whether it is there."""
         owner = self._keys.owner_of(key_id)

@@ -30,7 +30,9 @@ from goqueue.model.log import (
     RecordCount,
     RecordPage,
 )
+from goqueue.model.rights import Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 # What a door keeps of a reader that comes again: see `LogService.fetch_ready`.
 ReadyParts: TypeAlias = ReadyList
@@ -208,6 +210,7 @@ class LogService:
             self._access.describable_topic(caller, topic), index, epoch, current_epoch=current_epoch
         )
 
+    @audited("records.delete", Resource.TOPIC, about="topic", is_gathered=True)
     async def delete_records(
         self, caller: Caller, topic: str, index: int, before_offset: int
     ) -> int:

@@ -9,8 +9,9 @@ from goqueue.model.queues.moves import (
     UnknownMoveDestination,
     UnknownMoveSource,
 )
-from goqueue.model.rights import DescribableTopic, ReadableTopic, WritableTopic
+from goqueue.model.rights import DescribableTopic, ReadableTopic, Resource, WritableTopic
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class MoveService:
@@ -19,6 +20,7 @@ class MoveService:
         self._catalogue = node.sqs_catalogue
         self._access = access
 
+    @audited("dead_letters.move", Resource.TOPIC, about="new.source", detail=("new.destination",))
     async def start(self, caller: Caller, new: NewMove) -> MoveTask:
         source = self._access.readable_topic(caller, new.source)
         destination = None

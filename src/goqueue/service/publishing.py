@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
-from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.service.access import Access
+from goqueue.service.topic_making import TopicMaking
 
 
 class PublishingService:
@@ -16,7 +16,7 @@ class PublishingService:
         self._node = node
         self._access = access
         self._metering = Metering(node)
-        self._making = TopicMaking(node)
+        self._making = TopicMaking(node, access)
 
     def now_ms(self) -> int:
         """The clock that due times are measured by."""
@@ -42,7 +42,7 @@ class PublishingService:
         writable = self._access.writable_topic(caller, topic)
         self._metering.publishing(caller, records)
         if makes_topic and topic not in self._node.image.topics:
-            await self._making.ensure(caller, self._access.creatable_topic(caller, topic))
+            await self._making.ensure(caller, topic)
         return await self._node.publishing.publish(
             writable, records, due=due, partitions=partitions, as_one=as_one
         )

@@ -18,6 +18,7 @@ from goqueue.model.queues.settling import Settled, Settlement
 from goqueue.model.rights import Resource, Verb
 from goqueue.pace import in_slices
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 # At the same time, of those that describe thousands of queues: a description takes a kilobyte, and
 # all that are begun are held until they are done.
@@ -123,6 +124,7 @@ class QueueService:
         self._node.topic(readable)
         return await list_dead_letters(self._node, self._queues, letters, limit=limit)
 
+    @audited("dead_letters.redrive", Resource.TOPIC, about="topic", detail=("limit",))
     async def redrive(self, caller: Caller, topic: str, *, limit: int | None = None) -> Redriven:
         """Send a topic's dead letters back to where each came from.
 

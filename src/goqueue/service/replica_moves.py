@@ -12,10 +12,17 @@ from goqueue.model.errors import GoQueueError, PolicyViolation
 from goqueue.model.moves import MovePlan, Moves
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.replication_config import MOVE_RATE, MOVES_PAUSED
+from goqueue.model.rights import Resource
 from goqueue.model.topics import PartitionView
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 _ALL_BROKERS: Final = ""
+
+
+def _refused_moves(answers: Mapping[TopicPartition, GoQueueError | None]) -> str:
+    """Of the first that was not begun."""
+    return next((error.code for error in answers.values() if error is not None), "")
 
 
 class ReplicaMoveService:
@@ -24,6 +31,7 @@ class ReplicaMoveService:
         self._moves = node.replica_moves
         self._access = access
 
+    @audited("moves.alter", Resource.CLUSTER, about="wanted", failure=_refused_moves)
     async def alter(
         self,
         caller: Caller,
@@ -85,6 +93,7 @@ class ReplicaMoveService:
 
     # --- settings -------------------------------------------------------------------------
 
+    @audited("moves.hold_back", Resource.CLUSTER, detail=("is_paused", "rate_bytes"))
     async def hold_back(
         self, caller: Caller, *, is_paused: bool | None = None, rate_bytes: int | None = None
     ) -> None:
@@ -99,6 +108,7 @@ class ReplicaMoveService:
         await self._node.broker_configs.alter(right, _ALL_BROKERS, changes)
         await self._node.news.spread()
 
+    @audited("node.cordon", Resource.CLUSTER, about="node", detail=("is_cordoned",))
     async def cordon(self, caller: Caller, node: NodeId, *, is_cordoned: bool) -> None:
         """Whether a broker gets no new replicas; of a node of one, that would leave nobody."""
         if self._node.is_alone:

@@ -9,10 +9,11 @@ import msgspec
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.rights import Verb
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.errors import SecurityDisabled
 from goqueue.model.security.rules import Rule, RuleFilter
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class RuleService:
@@ -34,6 +35,7 @@ class RuleService:
         cluster = self._access.describable_cluster(caller)
         return self._book.matching(cluster, _within(caller, wanted))
 
+    @audited("rule.create", Resource.CLUSTER, detail=("rules",))
     async def add(self, caller: Caller, rules: Sequence[Rule]) -> None:
         """All of them or, if one is not as it must be, none."""
         cluster = self._access.alterable_cluster(caller)
@@ -42,6 +44,7 @@ class RuleService:
             rules = [msgspec.structs.replace(rule, tenant=tenant) for rule in rules]
         await self._book.add(cluster, rules)
 
+    @audited("rule.delete", Resource.CLUSTER, detail=("wanted",))
     async def remove(self, caller: Caller, wanted: Sequence[RuleFilter]) -> list[Rule]:
         """Those that one of the filters takes; returns them."""
         cluster = self._access.alterable_cluster(caller)

@@ -13,7 +13,7 @@ from uuid import UUID
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.errors import AccessDenied
-from goqueue.model.rights import ReadableSubject
+from goqueue.model.rights import ReadableSubject, Resource
 from goqueue.model.schemas.contexts import ContextId, context_of, qualified
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.messages import (
@@ -28,6 +28,7 @@ from goqueue.model.schemas.messages import (
 )
 from goqueue.model.schemas.mismatch import Mismatch
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 Right = TypeVar("Right", bound=str)
 
@@ -171,6 +172,7 @@ class SchemaService:
         new = self._asked(caller, readable, new)
         return await self._schemas.check(readable, new, normalize=normalize)
 
+    @audited("schema.delete", Resource.SUBJECT, about="subject", detail=("number", "is_permanent"))
     async def delete_version(
         self, caller: Caller, subject: str, number: int | None, *, is_permanent: bool
     ) -> int:
@@ -178,6 +180,7 @@ class SchemaService:
         deletable = await self._unaliased(self._access.deletable_subject, caller, subject)
         return await self._writing.delete_version(deletable, number, is_permanent=is_permanent)
 
+    @audited("schema.delete", Resource.SUBJECT, about="subject", detail=("is_permanent",))
     async def delete_subject(
         self, caller: Caller, subject: str, *, is_permanent: bool
     ) -> list[int]:
@@ -232,6 +235,7 @@ class SchemaService:
     async def contexts(self, caller: Caller) -> list[str]:
         return await self._reading.contexts(self._access.readable_subjects(caller))
 
+    @audited("schema.delete_context", Resource.SUBJECT, about="context")
     async def delete_context(self, caller: Caller, context: str) -> None:
         await self._writing.delete_context(self._access.deletable_context(caller, context))
 
@@ -247,6 +251,7 @@ class SchemaService:
         scope = self._access.readable_scope(caller, subject)
         return await self._reading.config(scope, default_to_global=default_to_global)
 
+    @audited("schema.config", Resource.SUBJECT, about="subject")
     async def set_config(
         self,
         caller: Caller,
@@ -259,6 +264,7 @@ class SchemaService:
         scope = self._access.configurable_scope(caller, subject)
         return await self._writing.set_config(scope, config, cleared=cleared)
 
+    @audited("schema.config", Resource.SUBJECT, about="subject")
     async def delete_config(self, caller: Caller, subject: str | None) -> SubjectConfig:
         """Returns what was set there."""
         return await self._writing.delete_config(self._access.configurable_scope(caller, subject))
@@ -269,12 +275,14 @@ class SchemaService:
         scope = self._access.readable_scope(caller, subject)
         return await self._reading.mode(scope, default_to_global=default_to_global)
 
+    @audited("schema.mode", Resource.SUBJECT, about="subject", detail=("mode",))
     async def set_mode(
         self, caller: Caller, subject: str | None, mode: Mode, *, is_forced: bool = False
     ) -> Mode:
         scope = self._access.configurable_scope(caller, subject)
         return await self._writing.set_mode(scope, mode, is_forced=is_forced)
 
+    @audited("schema.mode", Resource.SUBJECT, about="subject")
     async def delete_mode(self, caller: Caller, subject: str | None) -> Mode:
         """Returns the mode that was set there."""
         return await self._writing.delete_mode(self._access.configurable_scope(caller, subject))

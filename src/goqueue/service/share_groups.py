@@ -37,6 +37,7 @@ from goqueue.model.rights import DescribableGroup, ReadableTopic, Resource, Verb
 from goqueue.model.security.quotas import LimitReached
 from goqueue.model.topics import PartitionView
 from goqueue.service.access import Access
+from goqueue.service.audited import audited, group_error
 
 
 class ShareGroupService:
@@ -230,6 +231,7 @@ class ShareGroupService:
             ],
         )
 
+    @audited("group.offsets.set", Resource.GROUP, about="group_id", failure=group_error)
     async def alter_offsets(
         self, caller: Caller, group_id: str, wanted: Sequence[tuple[str, Sequence[NewShareOffset]]]
     ) -> ShareOffsets:
@@ -253,6 +255,13 @@ class ShareGroupService:
             topics.append(ShareTopicOffsets(name=name, topic_id=topic_id, partitions=altered))
         return ShareOffsets(topics=topics)
 
+    @audited(
+        "group.offsets.delete",
+        Resource.GROUP,
+        about="group_id",
+        detail=("names",),
+        failure=group_error,
+    )
     async def delete_offsets(
         self, caller: Caller, group_id: str, names: Sequence[str]
     ) -> ShareOffsets:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from goqueue.broker.node import Node
-from goqueue.broker.quotas.topic_making import TopicMaking
+from goqueue.broker.quotas.limited_topics import LimitedTopics
 from goqueue.model.caller import Caller
 from goqueue.model.queues.attributes import (
     POLICY_MAX_BYTES,
@@ -17,7 +17,9 @@ from goqueue.model.queues.policies import (
     without_statement,
 )
 from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
+from goqueue.model.rights import Resource
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.service.queue_policies import QueuePolicies
 
 
@@ -29,7 +31,7 @@ class SqsQueueService:
         self._news = node.news
         self._access = access
         self._policies = QueuePolicies(node, access)
-        self._making = TopicMaking(node)
+        self._limited = LimitedTopics(node)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -60,6 +62,8 @@ class SqsQueueService:
 
     # --- changing -------------------------------------------------------------------------
 
+    # Applications make their queues at every start.
+    @audited("queue.create", Resource.TOPIC, about="name", is_gathered=True)
     async def create(
         self,
         caller: Caller,
@@ -78,15 +82,16 @@ class SqsQueueService:
             adopted = self._access.configurable_topic(caller, name)
         is_new, partitions = topic not in self._node.image.topics, self._node.config.num_partitions
         if is_new:
-            self._making.check_new(caller, partitions)
+            self._limited.check_new(caller, partitions)
         queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
         if policy:
             await self._policies.apply(caller, name, "", policy)
         await self._news.spread()
         if is_new:
-            self._making.count(caller, partitions)
+            self._limited.count(caller, partitions)
         return queue
 
+    @audited("queue.attributes", Resource.TOPIC, about="name", detail=("attributes",))
     async def set_attributes(
         self, caller: Caller, name: str, attributes: Mapping[str, str]
     ) -> None:
@@ -122,6 +127,7 @@ class SqsQueueService:
     async def remove_permission(self, caller: Caller, name: str, arn: str, label: str) -> None:
         await self._change_policy(caller, name, lambda text: without_statement(text, arn, label))
 
+    @audited("queue.policy", Resource.TOPIC, about="name")
     async def _change_policy(self, caller: Caller, name: str, change: Callable[[str], str]) -> None:
         topic = self._access.configurable_topic(caller, name)
         self._policies.check(caller, name)
@@ -137,18 +143,21 @@ class SqsQueueService:
         await self._policies.apply(caller, name, old, new)
         await self._news.spread()
 
+    @audited("queue.tags", Resource.TOPIC, about="name", detail=("tags",))
     async def set_tags(self, caller: Caller, name: str, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
         await self._catalogue.set_tags(self._access.configurable_topic(caller, name), tags)
         await self._news.spread()
 
+    @audited("queue.purge", Resource.TOPIC, about="name")
     async def purge(self, caller: Caller, name: str) -> None:
         await self._fifo.purge(self._access.deletable_topic(caller, name))
 
+    @audited("queue.delete", Resource.TOPIC, about="name")
     async def delete(self, caller: Caller, name: str) -> None:
         topic = self._access.deletable_topic(caller, name)
-        self._making.check_deletion(caller)
+        self._limited.check_deletion(caller)
         partitions = len(self._catalogue.find(topic).topic.partitions)
         await self._catalogue.delete(topic)
-        self._making.count(caller, partitions)
+        self._limited.count(caller, partitions)
         await self._news.spread()

@@ -6,7 +6,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from goqueue.broker.node import Node
-from goqueue.broker.quotas.topic_making import TopicMaking
 from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError, TopicExists
 from goqueue.model.groups.streams_messages import (
@@ -19,6 +18,7 @@ from goqueue.model.groups.streams_messages import (
 from goqueue.model.groups.topology import ApplicationTopic
 from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
+from goqueue.service.topic_making import TopicMaking
 from goqueue.state.membership.feature_levels import Feature
 
 # Internal topics made with one heartbeat, which waits for them; the next one makes more.
@@ -30,6 +30,7 @@ class StreamsGroupService:
         self._node = node
         self._groups = node.groups
         self._access = access
+        self._topics = TopicMaking(node, access)
         # Groups whose topics a heartbeat is making now: those of others need not try.
         self._making: set[str] = set()
 
@@ -66,8 +67,7 @@ class StreamsGroupService:
                 config=dict(topic.config),
             )
             try:
-                right = self._access.creatable_topic(caller, topic.name)
-                await TopicMaking(self._node).create(caller, right, new)
+                await self._topics.make(caller, new)
             except TopicExists:
                 continue
             except GoQueueError as error:

@@ -6,10 +6,12 @@ from typing import Final, NamedTuple
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.errors import InvalidRequest
+from goqueue.model.rights import Resource
 from goqueue.model.security.errors import TokenNotAllowed, UnknownUser
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 # All of them are kept with the token.
 RENEWERS_MAX: Final = 100
@@ -30,6 +32,7 @@ class TokenService:
         self._security = node.security
         self._access = access
 
+    @audited("token.create", Resource.DELEGATION_TOKEN, detail=("owner", "renewers"))
     async def create(
         self,
         caller: Caller,
@@ -67,11 +70,13 @@ class TokenService:
         )
         return HeldToken(token, self._security.tokens.hmac(token))
 
+    @audited("token.renew", Resource.DELEGATION_TOKEN)
     async def renew(self, caller: Caller, hmac: bytes, period_ms: int | None) -> int:
         """None: for as long as usual. Returns when it ends now."""
         self._check_on()
         return await self._security.tokens.renew(caller.principal, hmac, period_ms)
 
+    @audited("token.expire", Resource.DELEGATION_TOKEN)
     async def expire(self, caller: Caller, hmac: bytes, period_ms: int | None) -> int:
         """None: at once. Returns when it ends now."""
         self._check_on()

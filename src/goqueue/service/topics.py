@@ -2,15 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
-from goqueue.broker.quotas.topic_making import TopicMaking
+from goqueue.broker.quotas.limited_topics import LimitedTopics
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicSizes, TopicView
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
+from goqueue.service.topic_making import TopicMaking
+
+# Of a new topic.
+_NEW: Final = ("new.partitions", "new.replication_factor", "new.config")
 
 
 class TopicService:
@@ -19,8 +25,9 @@ class TopicService:
         self._log = node.log_anywhere
         self._news = node.news
         self._node = node
-        self._making = TopicMaking(node)
+        self._limited = LimitedTopics(node)
         self._access = access
+        self._making = TopicMaking(node, access)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -47,7 +54,7 @@ class TopicService:
         known = self._node.image.topics.get(name)
         if known is not None:
             return known
-        return await self._making.ensure(caller, self._access.creatable_topic(caller, name))
+        return await self._making.ensure(caller, name)
 
     async def describe(self, caller: Caller, name: str) -> TopicDescription:
         """The topic with the ends and sizes of its partitions, and with its settings."""
@@ -80,12 +87,14 @@ class TopicService:
 
     # --- changing -------------------------------------------------------------------------
 
+    @audited("topic.create", Resource.TOPIC, about="new.name", detail=_NEW)
     async def create(self, caller: Caller, new: NewTopic) -> TopicDescription:
         right = self._access.creatable_topic(caller, new.name)
-        topic = await self._making.create(caller, right, new)
+        topic = await self._limited.create(caller, right, new)
         await self._news.spread()
         return await self._described(caller, right, topic)
 
+    @audited("topic.create", Resource.TOPIC, about="new.name", detail=_NEW)
     async def make(
         self,
         caller: Caller,
@@ -99,7 +108,7 @@ class TopicService:
         Not `is_strict`: also for a caller beyond its quota."""
         right = self._access.creatable_topic(caller, new.name)
         may_inspect = self._may_inspect(caller, new.name)
-        topic = await self._making.create(
+        topic = await self._limited.create(
             caller, right, new, validate_only=validate_only, is_strict=is_strict
         )
         if validate_only:
@@ -107,13 +116,15 @@ class TopicService:
         await self._news.spread()
         return topic, self._settings(caller, topic.name)
 
+    @audited("topic.delete", Resource.TOPIC, about="name")
     async def delete(self, caller: Caller, name: str, *, is_strict: bool = True) -> TopicView:
         """Returns what it was."""
         right = self._access.deletable_topic(caller, name)
-        deleted = await self._making.delete(caller, right, is_strict=is_strict)
+        deleted = await self._limited.delete(caller, right, is_strict=is_strict)
         await self._news.spread()
         return deleted
 
+    @audited("topic.partitions", Resource.TOPIC, about="name", detail=("total",))
     async def create_partitions(
         self,
         caller: Caller,
@@ -125,7 +136,7 @@ class TopicService:
         is_strict: bool = True,
     ) -> None:
         right = self._access.alterable_topic(caller, name)
-        await self._making.create_partitions(
+        await self._limited.create_partitions(
             caller,
             right,
             total,
@@ -135,14 +146,16 @@ class TopicService:
         )
         await self._news.spread()
 
+    @audited("topic.split", Resource.TOPIC, about="name", detail=("total",))
     async def split(self, caller: Caller, name: str, total: int) -> TopicView:
         """Add partitions, with the order of keys kept; returns the topic as it is then."""
         right = self._access.alterable_topic(caller, name)
         view = self._access.describable_topic(caller, name)
-        await self._making.create_partitions(caller, right, total, is_ordered=True)
+        await self._limited.create_partitions(caller, right, total, is_ordered=True)
         await self._news.spread()
         return self._topics.describe(view)
 
+    @audited("topic.alter", Resource.TOPIC, about="name", detail=("partitions", "changes"))
     async def alter(
         self,
         caller: Caller,
@@ -159,7 +172,7 @@ class TopicService:
             await self._topics.alter_config(changed, changes, validate_only=True)
         current = len(self._topics.describe(view).partitions)
         if grown is not None and partitions is not None and partitions != current:
-            await self._making.create_partitions(caller, grown, partitions)
+            await self._limited.create_partitions(caller, grown, partitions)
         if changed is not None:
             await self._topics.alter_config(changed, changes)
         await self._news.spread()

@@ -15,6 +15,7 @@ from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.rights import (
     DescribableTransactionalId,
     IdempotentWriter,
+    Resource,
     WritableTransactionalId,
 )
 from goqueue.model.transactions.errors import TransactionError
@@ -45,6 +46,7 @@ from goqueue.model.transactions.messages import (
 from goqueue.model.transactions.refusals import check
 from goqueue.model.transactions.states import TransactionState
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.service.groups import with_refused
 
 _OPEN: Final = frozenset(
@@ -126,6 +128,8 @@ class TransactionService:
         right = self._access.writable_transactional_id(caller, request.transactional_id)
         return await self._transactions.end(right, request)
 
+    # Brokers end transactions that way by themselves, and administrators those that hang.
+    @audited("transaction.marker", Resource.TOPIC, about="place", is_gathered=True)
     async def write_marker(
         self,
         caller: Caller,

@@ -7,10 +7,12 @@ from goqueue.broker.node import Node
 from goqueue.broker.security.users import records_of
 from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource
 from goqueue.model.security.errors import NamedTwice, UnknownCredential, UnknownUser
 from goqueue.model.security.scram_changes import ScramChange
 from goqueue.model.security.users import ScramRecord, User, check_password, check_user_name
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.state.security.scram_changes import by_user
 
 
@@ -32,6 +34,7 @@ class UserService:
             raise UnknownUser(f"user {name!r} is not there")
         return found
 
+    @audited("user.create", Resource.USER, about="name", detail=("is_admin", "tenant"))
     async def create(
         self,
         caller: Caller,
@@ -50,23 +53,27 @@ class UserService:
             cluster, name, scram=scram, tenant=tenant, is_admin=is_admin
         )
 
+    @audited("user.password", Resource.USER, about="name")
     async def set_password(self, caller: Caller, name: str, password: str) -> None:
         """Everyone may set its own."""
         user = self._access.changeable_user(caller, name)
         self._check_visible(caller, name)
         await self._users.set_password(user, await _records(password))
 
+    @audited("user.admin", Resource.USER, about="name", detail=("is_admin",))
     async def set_admin(self, caller: Caller, name: str, is_admin: bool) -> None:
         cluster = self._access.alterable_cluster(caller)
         self._check_visible(caller, name)
         await self._users.set_admin(cluster, name, is_admin)
 
+    @audited("user.delete", Resource.USER, about="name")
     async def delete(self, caller: Caller, name: str) -> None:
         """With its keys and tokens; its open connections end."""
         cluster = self._access.alterable_cluster(caller)
         self._check_visible(caller, name)
         await self._users.delete(cluster, name)
 
+    @audited("user.scram", Resource.USER, about="name", detail=("changes",))
     async def alter_scram(
         self, caller: Caller, name: str, changes: Mapping[str, ScramRecord | None]
     ) -> None:

@@ -15,6 +15,7 @@ from goqueue.service.authentication import Authentication
 
 # Longer than any header that is let in could hold; a password is hashed once more for each.
 _CREDENTIALS_MAX_BYTES: Final = 8 * 1024
+_SIGNATURE: Final = "signature"
 
 
 class BegunSession:
@@ -35,6 +36,7 @@ class WebLogins:
         self._security = node.security
         self._authentication = authentication
         self._failed = node.security.failed_logins
+        self._notes = authentication.notes
 
     @property
     def is_on(self) -> bool:
@@ -47,6 +49,10 @@ class WebLogins:
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
         self._security.listeners.append(lambda _: look_again())
+
+    def came_from(self, door: Door, address: str) -> None:
+        """Where this task's log-in comes from."""
+        self._notes.came_from(door, address)
 
     # --- headers --------------------------------------------------------------------------
 
@@ -85,6 +91,7 @@ class WebLogins:
         user = None if key_id is None else keys.holder(key_id, KeyKind.API)
         if key_id is None or user is None:
             raise await self._refused(door, "key")
+        self._notes.succeeded(user.principal, "key")
         return self._login_by_key(user, key_id, KeyKind.API)
 
     async def _by_jwt(self, token: str, door: Door) -> WebLogin:
@@ -106,6 +113,7 @@ class WebLogins:
     def by_certificate(self, name: str) -> WebLogin:
         """By the name that the client's certificate gives it."""
         login = self._authentication.of_certificate(name)
+        self._notes.succeeded(login.principal, "certificate")
         return WebLogin(login.principal, lambda: self._authentication.holds(login))
 
     # --- sessions of browsers -------------------------------------------------------------
@@ -130,6 +138,7 @@ class WebLogins:
         user = sessions.user_in(word)
         if user is None:
             raise await self._refused(door, "session")
+        self._notes.succeeded(user.principal, "session")
         return WebLogin(user.principal, lambda: sessions.user_in(word) is not None)
 
     def session_expires_ms(self, word: str) -> int:
@@ -153,7 +162,12 @@ class WebLogins:
         """Return when a request whose signature does not fit may be answered."""
         self._failed.count(Door.SQS.value, "nothing" if is_unsigned else "signature")
         if not is_unsigned:
+            self._notes.failed(_SIGNATURE)
             await self._failed.delay()
+
+    def sqs_let_in(self, login: WebLogin) -> None:
+        """Its signature fits."""
+        self._notes.succeeded(login.principal, _SIGNATURE)
 
     # --- those who are not let in ---------------------------------------------------------
 
@@ -164,5 +178,6 @@ class WebLogins:
 
     async def _refused(self, door: Door, by: str) -> AuthenticationFailed:
         self._failed.count(door.value, by)
+        self._notes.failed(by)
         await self._failed.delay()
         return AuthenticationFailed("authentication failed: what was shown is wrong, or has ended")

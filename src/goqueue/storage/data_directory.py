@@ -29,6 +29,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
 from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.open_file import OpenFile
+from goqueue.storage.owner_only import take_from_others
 from goqueue.storage.partition_files import (
     EPOCHS_FILE,
     IDENTITY_FILE,
@@ -54,6 +55,8 @@ CLEAN_FILE: Final = "clean-shutdown"
 METADATA_FOLDER: Final = "metadata"
 LOGS_FOLDER: Final = "logs"
 STRAYS_FOLDER: Final = "strays"
+# What tracing and the audit note.
+NOTES_FOLDERS: Final = ("traces", "audit")
 # There from the first to the last step of restoring a backup; `format.json` comes at its end.
 RESTORING_FILE: Final = "restore-unfinished.json"
 # Says that the data directories of several workers are in it (`server/workers/folder.py`).
@@ -143,6 +146,10 @@ class DataDirectory:
         disk.mkdir(directory.metadata_path)
         disk.mkdir(directory.logs_path)
         return directory
+
+    def take_from_others(self) -> None:
+        """What only the broker may read, in a folder of an earlier release."""
+        take_from_others(self.path, (METADATA_FOLDER, *NOTES_FOLDERS))
 
     @property
     def node_path(self) -> Path:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.model.batch import Buffer
+from goqueue.storage.owner_only import FILE_MODE, FOLDER_MODE
 
-_FILE_MODE: Final = 0o640
-_FOLDER_MODE: Final = 0o750
 # What preadv answers where a file system (or a sandbox) cannot read without blocking.
 _NO_NOWAIT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
@@ -23,7 +22,7 @@ class Disk:
     # --- files ------------------------------------------------------------------------
 
     def open(self, path: Path, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+        return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -72,7 +71,7 @@ class Disk:
         return path.stat()
 
     def mkdir(self, path: Path) -> None:
-        path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
         path.rmdir()

@@ -61,6 +61,7 @@ class Measuring:
         delays = node.delays.stats.of_broker(cluster)
         clients = node.telemetry.figures(cluster)
         quotas = node.quotas.figures()
+        audit = node.audit.figures(cluster)
         storage, schemas, calls = self._storage(), self._schemas(), node.calls.figures()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
@@ -83,6 +84,7 @@ class Measuring:
                 tracing=tracing,
                 clients=clients,
                 quotas=quotas,
+                audit=audit,
             )
 
         return await asyncio.to_thread(read_rest)

@@ -199,6 +199,10 @@ class Publishing:
             stored.update(zip(positions, answer, strict=True))
         return [stored[at] for at in range(len(records))]
 
+    async def store_audit(self, topic: WritableTopic, records: Sequence[NewRecord]) -> None:
+        """In the first partition of a topic of the broker's own, wherever it is led."""
+        await self._append(topic, 0, records, self._clock_ms())
+
     async def store_led(
         self, topic: WritableTopic, partition: Partition, records: Sequence[NewRecord]
     ) -> None:

@@ -205,7 +205,7 @@ def _set_at_run_time(name: str, overrides: BrokerOverrides) -> list[ConfigSynony
 
 
 def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: bool) -> ConfigEntry:
-    ordered = tuple(synonyms)
+    ordered = tuple(each._replace(value="") if setting.is_secret else each for each in synonyms)
     return ConfigEntry(
         name=setting.name,
         value=ordered[0].value,
@@ -214,6 +214,7 @@ def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: boo
         type=setting.type,
         doc=setting.doc,
         synonyms=ordered,
+        is_sensitive=setting.is_secret,
     )
 
 

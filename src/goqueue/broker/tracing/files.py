@@ -1,15 +1,12 @@
 """Spans in files: lines of JSON, rotated by size, removed by number and age.
 
-One thread writes. Others may read at the same time: a line is complete once its line feed is there,
-and one that is not (written right now, or cut off by a crash) is passed over.
+A line that is not complete (written right now, or cut off by a crash) is passed over.
 """
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +16,8 @@ import re2
 from goqueue.broker.tracing.export import as_lines
 from goqueue.model.tracing.query import FoundSpans, SpanQuery
 from goqueue.model.tracing.spans import Event, Span
+from goqueue.storage.rotated_lines import RotatedLines
 
-_NAME: Final = re.compile(r"spans-(\d{12})\.jsonl")
 # Read by one query, newest first: more than what is kept by default.
 SCAN_MAX_BYTES: Final = 128 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
@@ -46,70 +43,31 @@ _OPTIONS: Final = _bytes_as_they_are()
 
 class SpanFiles:
     def __init__(self, folder: Path, *, max_bytes: int, max_files: int, retention_ms: int) -> None:
-        self.folder = folder
-        self._max_bytes = max_bytes
-        self._max_files = max_files
-        self._retention_ms = retention_ms
-        self._open: FileIO | None = None
+        self._lines = RotatedLines(
+            folder,
+            "spans",
+            max_bytes=max_bytes,
+            max_files=max_files,
+            retention_ms=retention_ms,
+        )
 
     # --- writing (one thread) -------------------------------------------------------------
 
     def write(self, spans: Sequence[Span]) -> None:
-        lines = as_lines(spans)
-        file = self._open or self._begin()
-        while lines:
-            # Less than all of it on a disk that is nearly full; the next try then says so.
-            lines = lines[file.write(lines) :]
-        if file.tell() >= self._max_bytes:
-            self.close()
-            self._expire()
+        self._lines.write(as_lines(spans))
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def _begin(self) -> FileIO:
-        """Go on with the newest file if there is room in it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        paths = self.paths()
-        newest = paths[0] if paths else None
-        number = 1
-        if newest is not None:
-            number = _number(newest)
-            if newest.stat().st_size >= self._max_bytes:
-                number += 1
-        # Unbuffered: a killed process loses none of what was written.
-        path = self.folder / f"spans-{number:012d}.jsonl"
-        self._open = FileIO(path, "ab")
-        if self._open.tell() and not _ends_line(path):
-            # A crash cut the last line off: the next one must not become part of it.
-            self._open.write(b"\n")
-        self._expire()
-        return self._open
-
-    def _expire(self) -> None:
-        oldest_s = time.time() - self._retention_ms / 1000
-        for at, path in enumerate(self.paths()):
-            with contextlib.suppress(FileNotFoundError):
-                is_old = self._retention_ms >= 0 and path.stat().st_mtime < oldest_s
-                if at >= self._max_files or (at and is_old):
-                    path.unlink()
+        self._lines.close()
 
     # --- reading (any thread) -------------------------------------------------------------
 
     def paths(self) -> list[Path]:
         """The newest first."""
-        if not self.folder.is_dir():
-            return []
-        found = [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
-        return sorted(found, reverse=True)
+        return self._lines.paths()
 
     @property
     def size_bytes(self) -> int:
-        with contextlib.suppress(FileNotFoundError):
-            return sum(path.stat().st_size for path in self.paths())
-        return 0
+        return self._lines.size_bytes
 
     def search(
         self,
@@ -175,18 +133,6 @@ class SpanFiles:
             if read_bytes >= max_bytes:
                 return FoundSpans(spans, False)
         return FoundSpans(spans, True)
-
-
-def _number(path: Path) -> int:
-    found = _NAME.fullmatch(path.name)
-    assert found is not None
-    return int(found[1])
-
-
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read() == b"\n"
 
 
 def _pieces_backwards(path: Path) -> Iterator[bytes]:

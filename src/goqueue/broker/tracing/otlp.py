@@ -42,7 +42,7 @@ def check_endpoint(endpoint: str) -> None:
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidConfig(
-            f"tracing.otlp.endpoint: {endpoint!r} is not a URL; give one such as "
+            "tracing.otlp.endpoint: what is given is not a URL; give one such as "
             "http://localhost:4318/v1/traces"
         )
     if not _is_installed():
@@ -74,7 +74,12 @@ class _Sender:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
 
-        self._endpoint = endpoint
+        parts = urlsplit(endpoint)
+        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        # Where tokens may stand; the library tells of the URL when it fails, and of each request
+        # when it is asked to say everything.
+        self._hidden = [each for each in (parts.query, parts.username, parts.password) if each]
+        logging.getLogger("urllib3").setLevel(logging.INFO)
         self._last_words = _LastWords()
         library = logging.getLogger(OTLPSpanExporter.__module__.rpartition(".")[0])
         library.propagate = False
@@ -94,7 +99,10 @@ class _Sender:
 
         result = self._exporter.export([_readable(span, self._resource) for span in spans])
         if result is not SpanExportResult.SUCCESS:
-            raise ExportFailed(f"{self._endpoint} did not take them: {self._last_words.text}")
+            reason = self._last_words.text
+            for hidden in self._hidden:
+                reason = reason.replace(hidden, "…")
+            raise ExportFailed(f"{self._shown} did not take them: {reason}")
 
     def give_up(self) -> None:
         """End a try that is under way, and all to come."""

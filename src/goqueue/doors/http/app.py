@@ -13,6 +13,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
+    audit,
     backups,
     client_metrics,
     client_subscriptions,
@@ -81,6 +82,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *client_metrics.ROUTES,
     *client_subscriptions.ROUTES,
     *replica_moves.ROUTES,
+    *audit.ROUTES,
     *users.ROUTES,
     *keys.ROUTES,
     *rules.ROUTES,

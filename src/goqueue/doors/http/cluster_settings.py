@@ -32,9 +32,9 @@ Node = Annotated[
 ]
 
 
-class BrokerSetting(msgspec.Struct, frozen=True, rename="camel"):
+class BrokerSetting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
-    value: str
+    value: Annotated[str, Meta(description="Empty where isSecret is true.")]
     source: Annotated[
         str,
         Meta(
@@ -44,6 +44,7 @@ class BrokerSetting(msgspec.Struct, frozen=True, rename="camel"):
     ]
     can_change: Annotated[bool, Meta(description="While the broker runs.")]
     doc: str
+    is_secret: Annotated[bool, Meta(description="Its value is told to nobody.")] = False
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,6 +117,7 @@ def _shown(entries: Sequence[ConfigEntry]) -> BrokerSettings:
                 value=entry.value,
                 source=entry.source.name.lower(),
                 can_change=not entry.read_only,
+                is_secret=entry.is_sensitive,
                 doc=entry.doc,
             )
             for entry in sorted(entries, key=lambda each: each.name)

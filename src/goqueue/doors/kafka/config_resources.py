@@ -36,10 +36,10 @@ def setting_row(entry: ConfigEntry) -> Message:
     """What every answer tells of a setting."""
     return {
         "name": entry.name,
-        "value": entry.value,
+        "value": None if entry.is_sensitive else entry.value,
         "read_only": entry.read_only,
         "config_source": entry.source.value,
-        "is_sensitive": False,
+        "is_sensitive": entry.is_sensitive,
     }
 
 

@@ -13,7 +13,8 @@ from goqueue.doors.sqs.signature import (
     unknown_key,
 )
 from goqueue.doors.web.asgi import Scope
-from goqueue.doors.web.callers import let_in
+from goqueue.doors.web.callers import address_in, let_in
+from goqueue.model.caller import Door
 from goqueue.service.web_logins import WebLogins
 
 
@@ -29,6 +30,7 @@ class Signed:
     @classmethod
     async def begin(cls, logins: WebLogins, scope: Scope) -> "Signed":
         """Before the body is read."""
+        logins.came_from(Door.SQS, address_in(scope))
         request = Request(
             method=scope["method"],
             path=scope["raw_path"].partition(b"?")[0],
@@ -55,6 +57,7 @@ class Signed:
         except SqsError as error:
             await _refused(self._logins, error)
             raise
+        self._logins.sqs_let_in(login)
         let_in(self._scope, login)
 
     @property

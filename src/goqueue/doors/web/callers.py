@@ -22,10 +22,14 @@ def client_name_in(scope: Mapping[str, Any]) -> str | None:
 
 def caller_in(scope: Mapping[str, Any], door: Door) -> Caller:
     """The caller of a request, by its ASGI scope."""
-    client = scope.get("client")
     login: WebLogin | None = scope.get(_LOGIN)
     principal = ANONYMOUS if login is None else login.principal
-    return Caller(principal=principal, door=door, address=client[0] if client else "")
+    return Caller(principal=principal, door=door, address=address_in(scope))
+
+
+def address_in(scope: Mapping[str, Any]) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def prepare(scope: MutableMapping[str, Any], standing: Standing) -> None:

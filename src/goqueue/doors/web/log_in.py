@@ -7,7 +7,7 @@ from typing import Final
 
 from goqueue.doors.web.asgi import Scope
 from goqueue.doors.web.bodies import Headers
-from goqueue.doors.web.callers import client_name_in, let_in, prepare
+from goqueue.doors.web.callers import address_in, client_name_in, let_in, prepare
 from goqueue.doors.web.site_guard import (
     CROSS_SITE,
     Unwelcome,
@@ -45,6 +45,7 @@ class Gate:
     async def refusal(self, scope: Scope, door: Door) -> Unwelcome | None:
         """None: whoever asks is let in, by name or as nobody where that is enough."""
         prepare(scope, self.standing)
+        self._logins.came_from(door, address_in(scope))
         method: str = scope["method"]
         path: str = scope["path"]
         if path == SESSION_PATH and method == "POST":

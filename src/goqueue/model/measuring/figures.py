@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from goqueue.model.audit import AuditFigures
 from goqueue.model.client_metrics.messages import ClientFigures
 from goqueue.model.control import MarkerType
 from goqueue.model.delays import DelayStats
@@ -251,3 +252,4 @@ class BrokerFigures:
     tracing: TracingFigures
     clients: ClientFigures
     quotas: QuotaFigures
+    audit: AuditFigures

@@ -75,6 +75,8 @@ class TracingSettings:
     )
     tracing_otlp_endpoint: str = setting(
         "",
+        # Whoever receives spans may want a token in it.
+        is_secret=True,
         doc="Where to send spans by OTLP over HTTP, such as http://localhost:4318/v1/traces.",
     )
 

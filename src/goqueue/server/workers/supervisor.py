@@ -24,11 +24,12 @@ from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
 from goqueue.server.stop_signals import end_at_once, on_hang_up, on_stop_signals
 from goqueue.server.workers.child import Child
-from goqueue.server.workers.folder import WorkersFolder, worker_folder
+from goqueue.server.workers.folder import STORE_FOLDER, WorkersFolder, worker_folder
 from goqueue.server.workers.ports import KeptPorts
 from goqueue.server.workers.restarts import Restarts
 from goqueue.server.workers.settings import check_settings, master_key_file, worker_settings
 from goqueue.state import metadata_keys as keys
+from goqueue.storage.owner_only import take_from_others
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ def supervise(config: BrokerConfig, *, ready_file: Path | None = None) -> None:
 async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
     folder = await WorkersFolder.open(config.data_dir)
     try:
+        if config.security_enabled:
+            take_from_others(folder.path, (STORE_FOLDER,))
         ports = KeptPorts.take(config)
         try:
             await asyncio.to_thread(folder.check, config.workers)

@@ -16,6 +16,11 @@ class Conversation(Protocol):
     @property
     def mechanism(self) -> str: ...
 
+    @property
+    def user(self) -> str:
+        """Whom the client says to be; empty while it has not said so."""
+        ...
+
     async def hear(self, message: bytes) -> Said:
         """`AuthenticationFailed` ends it."""
         ...

@@ -4,10 +4,12 @@ import ipaddress
 from collections.abc import Callable
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import Door
 from goqueue.model.security.errors import UnsupportedMechanism
 from goqueue.model.security.logins import Login
 from goqueue.model.security.users import BROKERS
 from goqueue.service.authentication import OAUTHBEARER, Authentication
+from goqueue.service.log_in_notes import Origin
 from goqueue.service.sasl.conversation import Conversation
 from goqueue.service.sasl.oauthbearer import OAuthBearerConversation
 from goqueue.service.sasl.plain import PlainConversation
@@ -72,6 +74,14 @@ class LogIns:
 
     def holds(self, login: Login) -> bool:
         return self._authentication.holds(login)
+
+    def succeeded(self, login: Login, address: str) -> None:
+        origin = Origin(Door.KAFKA, address)
+        self._authentication.notes.succeeded(login.principal, login.mechanism, origin)
+
+    def failed(self, mechanism: str, user: str, address: str) -> None:
+        """`user`: whom the client says to be, if it said so."""
+        self._authentication.notes.failed(mechanism, user, Origin(Door.KAFKA, address))
 
     async def delay(self) -> None:
         await self._authentication.delay()

@@ -10,6 +10,8 @@ from goqueue.state.security.sasl.oauthbearer import INVALID_TOKEN, read_bearer
 
 class OAuthBearerConversation:
     mechanism = OAUTHBEARER
+    # Who it is stands in the token, which must be looked at first.
+    user = ""
 
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication

@@ -12,10 +12,11 @@ class PlainConversation:
 
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication
+        self.user = ""
 
     async def hear(self, message: bytes) -> Said:
-        name, password = read_plain(message)
-        principal = await self._authentication.of_password(name, password)
+        self.user, password = read_plain(message)
+        principal = await self._authentication.of_password(self.user, password)
         if principal is None:
             raise AuthenticationFailed("PLAIN: user name or password are wrong")
         return Said(b"", Login(principal=principal, mechanism=self.mechanism))

@@ -14,6 +14,7 @@ _NONCE_BYTES: Final = 18
 class ScramConversation:
     def __init__(self, mechanism: str, records: ScramRecords, *, brokers_only: bool) -> None:
         self.mechanism = mechanism
+        self.user = ""
         self._records = records
         self._brokers_only = brokers_only
         self._server = ScramServer(mechanism)
@@ -22,6 +23,7 @@ class ScramConversation:
     async def hear(self, message: bytes) -> Said:
         if self._found is None:
             claim = self._server.claim(message)
+            self.user = claim.name
             self._found = await self._records.find(
                 self.mechanism, claim, brokers_only=self._brokers_only
             )

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.doors.http.metrics import (
+    audit,
     bounds,
     calls,
     clients,
@@ -119,6 +120,7 @@ class Exposition:
             partial(clients.families, figures.clients),
             partial(quotas.families, figures.quotas),
             tls.read(self._measuring.traffic.tls),
+            partial(audit.families, figures.audit),
             partial(logins.families, self._logins.failed()),
             traffic.read(self._measuring.traffic, self._http),
         ]

@@ -70,7 +70,11 @@ def _entry(entry: ConfigEntry, *, synonyms: bool, docs: bool) -> Message:
     return {
         **setting_row(entry),
         "synonyms": [
-            {"name": synonym.name, "value": synonym.value, "source": synonym.source.value}
+            {
+                "name": synonym.name,
+                "value": None if entry.is_sensitive else synonym.value,
+                "source": synonym.source.value,
+            }
             for synonym in (entry.synonyms if synonyms else ())
         ],
         "config_type": entry.type.value,

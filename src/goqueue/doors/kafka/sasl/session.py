@@ -40,6 +40,8 @@ _UNSUPPORTED: Final = "unsupported"
 class Line(Protocol):
     """The connection, as its session knows it."""
 
+    @property
+    def client_host(self) -> str: ...
     def logged_in(self, principal: Principal) -> None: ...
     def end_after_answers(self, reason: str) -> None: ...
     def cut_off(self, reason: str) -> None: ...
@@ -119,7 +121,9 @@ class SaslSession:
     def begin_by_certificate(self, login: Login) -> None:
         """Of the client's own, before it says anything. It may still log in as somebody else."""
         self.login = login
-        self._line.logged_in(login.principal)
+        if (line := self._line()) is not None:
+            self._log_ins.succeeded(login, line.client_host)
+            line.logged_in(login.principal)
 
     @property
     def _sasl_login(self) -> Login | None:
@@ -183,6 +187,7 @@ class SaslSession:
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
         if (line := self._line()) is not None:
+            self._log_ins.succeeded(login, line.client_host)
             line.logged_in(login.principal)
         return 0 if self._ends_ms is None else max(_LIFETIME_MIN_MS, self._ends_ms - now_ms)
 
@@ -192,6 +197,9 @@ class SaslSession:
 
     def _failed(self, mechanism: str, reason: str) -> None:
         self._traffic.authentications[mechanism, "failure"] += 1
+        user = "" if self._conversation is None else self._conversation.user
+        if (line := self._line()) is not None:
+            self._log_ins.failed(mechanism, user, line.client_host)
         self._end(f"log-in failed: {reason}")
 
     def _end(self, reason: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from goqueue.broker.node import Node
 
 
-class TopicMaking:
+class LimitedTopics:
     """`is_strict`: a caller beyond its quota is refused (`QuotaExceeded`). Else what it asks for is
     done and counted, and whoever answers it lets it wait."""
 
