@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers.anywhere import ProducersAnywhere
+from goqueue.broker.image_changes import prepare, react
 from goqueue.broker.leadership import Leadership
 from goqueue.broker.log_levels import LogLevels
 from goqueue.broker.membership.forgetting import forget_node
@@ -54,7 +56,6 @@ from goqueue.broker.stored_revision import check_metadata, refuse_folder_of_a_cl
 from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
-from goqueue.broker.topics.companions import reconfigured
 from goqueue.broker.topics.draining import Draining
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.move_plans import ReplicaMoves
@@ -74,7 +75,7 @@ from goqueue.model.names import NodeId
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import TopicView
 from goqueue.state import metadata_keys as keys
-from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.state.metadata_image import MetadataImage
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
@@ -114,8 +115,8 @@ class Node:
         self._store = store
         self._follower = MetadataFollower(
             store,
-            prepare=self._prepare,
-            react=self._react,
+            prepare=partial(prepare, self),
+            react=partial(react, self),
             reconcile_s=None if identity is None else RECONCILE_S,
         )
         between_brokers: SecurityOf = lambda: self.security.between_brokers  # noqa: E731
@@ -475,40 +476,6 @@ class Node:
             return partition.config
         view = self.image.topics.get(topic)
         return None if view is None else self.topic_config(view)
-
-    async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
-        """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
-        if self.cluster is not None:
-            await self.cluster.prepare(image)
-        for topic in changes.topics_deleted:
-            await self.hosted.drop(topic)
-        for name in changes.topics_grown:
-            await self.hosted.host(image.topics[name])
-        await self.hosted.follow_moves(changes.partitions_changed, image)
-        if self.replication is not None:
-            await self.replication.prepare(changes, image)
-
-    def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
-        for topic in changes.topics_deleted:
-            self.hosted.dropped(topic)
-            self.queues.topic_deleted(topic)
-            self.delays.topic_deleted(topic.id)
-        for topic in reconfigured(changes, image):
-            self.hosted.reconfigure(topic)
-        self.draining.image_changed(changes)
-        if changes.topics_deleted or changes.topics_grown or changes.topics_split:
-            self.groups.topics_changed()
-        if changes.broker_configs_changed:
-            self.broker_configs.changed()
-        if changes.group_configs_changed:
-            self.groups.settings_changed()
-        if changes.security_changed:
-            self.security.changed()
-        self.calls.image_changed(changes)
-        if self.cluster is not None:
-            self.cluster.image_changed(changes)
-        if self.replication is not None:
-            self.replication.image_changed(changes)
 
     # --- data -----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.rights import Resource
 from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS
+from goqueue.model.security.quotas import QuotaChange
 from goqueue.model.security.rules import ANY, Pattern, PatternFilter, Rule, RuleFilter
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.service.access import Access
@@ -153,6 +154,8 @@ def _text(value: Any) -> str:
         return _setting(value.name, value.value or "")
     if isinstance(value, Rule | RuleFilter):
         return _rule(value)
+    if isinstance(value, QuotaChange):
+        return _quota(value)
     if isinstance(value, Mapping):
         return _list(_setting(str(name), each) for name, each in value.items())
     # A partition is a tuple, and says what it is.
@@ -173,6 +176,19 @@ def _rule(rule: Rule | RuleFilter) -> str:
     )
     host = () if rule.host in (None, ANY) else (f"from {rule.host}",)
     return " ".join((*(_text(part) for part in parts if part is not None), *host))
+
+
+def _quota(change: QuotaChange) -> str:
+    whom = (
+        f"{kind}={name or '(default)'}"
+        for kind, name in change.entity._asdict().items()
+        if name is not None
+    )
+    values = (
+        f"{name} (taken back)" if value is None else f"{name}={value:g}"
+        for name, value in change.values.items()
+    )
+    return " ".join((*whom, *values))
 
 
 def _list(texts: Iterable[str]) -> str:

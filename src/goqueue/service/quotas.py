@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from goqueue.broker.node import Node
 from goqueue.model.caller import ANONYMOUS, Caller, Principal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource
 from goqueue.model.security.quotas import (
     Quota,
     QuotaChange,
@@ -16,6 +17,7 @@ from goqueue.model.security.quotas import (
 )
 from goqueue.model.security.tenants import SEPARATOR
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
 
 # What a door keeps of a client that comes again.
@@ -31,6 +33,11 @@ def party_of(principal: Principal) -> str:
     if principal.tenant:
         return principal.tenant + SEPARATOR
     return "" if principal == ANONYMOUS else principal.name
+
+
+def _refusal(results: Sequence[GoQueueError | None]) -> str:
+    """Of changes that are made each by itself, the first that was not."""
+    return next((error.code for error in results if error is not None), "")
 
 
 class QuotaService:
@@ -49,6 +56,7 @@ class QuotaService:
     def describe(self, caller: Caller, wanted: QuotaFilter = _EVERYTHING) -> list[Quota]:
         return self._quotas.describe(self._access.inspectable_cluster(caller), wanted)
 
+    @audited("quota.alter", Resource.CLUSTER, detail=("changes",), failure=_refusal)
     async def alter(
         self, caller: Caller, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[GoQueueError | None]:
@@ -56,6 +64,7 @@ class QuotaService:
         cluster = self._access.configurable_cluster(caller)
         return await self._quotas.alter(cluster, changes, validate_only=validate_only)
 
+    @audited("quota.alter", Resource.CLUSTER, detail=("changes",))
     async def alter_all(self, caller: Caller, changes: Sequence[QuotaChange]) -> None:
         """All are checked before one is made."""
         cluster = self._access.configurable_cluster(caller)

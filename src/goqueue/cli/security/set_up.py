@@ -164,7 +164,7 @@ master key     {_from_here(self.folder / MASTER_KEY_FILE)}: SQS secrets are made
 administrator  {self.admin}, in {who}
 password       {_from_here(password_file)}
 settings       {config}
-profile        {self.profile}, in {profiles}
+profile        {self.profile}, in {_from_home(profiles)}
 
 Start the broker, and send a message:
 
@@ -176,6 +176,13 @@ def _from_here(path: Path) -> str:
     """As short as it can be written in this folder."""
     try:
         return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _from_home(path: Path) -> str:
+    try:
+        return str(Path("~") / path.relative_to(Path.home()))
     except ValueError:
         return str(path)
 

@@ -40,8 +40,7 @@ from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.security.quotas import LimitReached
 
-# Unsent answer bytes from which on no further request of the connection is started, and which are
-# counted from here on.
+# Unsent answer bytes from which on they are counted, and no further request is started.
 WRITE_HIGH_WATER_BYTES: Final = 64 * 1024
 
 CANCELLED: Final = "cancelled"
