@@ -24,6 +24,7 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource, TokenOwner
+from goqueue.model.security.rules import Rule
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -193,6 +194,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
     await _fill_share_groups(live)
     await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
+    await _fill_rules(node)
     await _fill_users(node)
     # As after a failed write.
     offline = node.hosted.get(f"{HIDDEN}-offline", 0)
@@ -310,6 +312,13 @@ async def _fill_streams_groups(live: WireClient) -> None:
             warmup_tasks=[],
         )
         assert joined.error_code.value == 0, joined
+
+
+async def _fill_rules(node: Node) -> None:
+    rule = Rule(
+        resource=Resource.TOPIC, name=f"{HIDDEN}-topic", principal=f"User:{SECRET}-user", verb=None
+    )
+    await BrokerService(node).rules.add(ANYONE, [rule])
 
 
 async def _fill_users(node: Node) -> None:

@@ -114,7 +114,29 @@ _STREAMS_JOIN: Final = {
     "task_end_offsets": (),
 }
 
+_ANY_RULE: Final = {
+    "resource_type_filter": 1,
+    "pattern_type_filter": 1,
+    "operation": 1,
+    "permission_type": 1,
+}
+
 VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
+    "DescribeAcls": (Variant(_ANY_RULE),),
+    "DeleteAcls": (Variant({f"filters.{name}": value for name, value in _ANY_RULE.items()}),),
+    "CreateAcls": (
+        Variant(
+            {
+                "creations.resource_type": 2,
+                "creations.resource_name": "canary-topic",
+                "creations.resource_pattern_type": 3,
+                "creations.principal": "User:canary",
+                "creations.host": "*",
+                "creations.operation": 3,
+                "creations.permission_type": 3,
+            }
+        ),
+    ),
     "Produce": (
         Variant(
             {"topic_data.partition_data.records": _BATCH, "acks": -1, "transactional_id": None}

@@ -22,6 +22,7 @@ from goqueue.service.queues import QueueService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.rules import RuleService
 from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
@@ -42,6 +43,8 @@ class BrokerService:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
         access = Access(rules)
+        if rules is not None:
+            node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)
@@ -72,6 +75,7 @@ class BrokerService:
         self.log_ins = LogIns(node, self.authentication)
         self.users = UserService(node, access)
         self.tokens = TokenService(node, access)
+        self.rules = RuleService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

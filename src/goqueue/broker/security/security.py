@@ -7,6 +7,7 @@ from pathlib import Path
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.oauth.bearer_tokens import open_bearer_tokens
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
 from goqueue.broker.security.scram_records import ScramRecords
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.tokens import Tokens
@@ -31,6 +32,7 @@ class Security:
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
         self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
         # None: there is no identity provider.

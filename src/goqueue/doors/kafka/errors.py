@@ -47,6 +47,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     security.TokenNotOwned: ErrorCode.delegation_token_owner_mismatch,
     security.UnknownToken: ErrorCode.delegation_token_not_found,
     security.TokenExpired: ErrorCode.delegation_token_expired,
+    security.SecurityDisabled: ErrorCode.security_disabled,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.StaleBrokerEpoch: ErrorCode.stale_broker_epoch,

@@ -67,3 +67,9 @@ class UnknownToken(GoQueueError):
 
 class TokenExpired(GoQueueError):
     code = "delegation_token_expired"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
