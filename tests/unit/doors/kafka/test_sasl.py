@@ -12,7 +12,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
-from goqueue.model.calls import CALL_API_KEY
+from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
@@ -211,11 +211,21 @@ async def test_brokers_log_in_by_sha_256_alone(client: WireClient, broker: Node)
     assert (await log_in(client, BROKERS_USER, password, SHA_512)).error_code.value == FAILED
 
 
-async def test_calls_are_for_brokers_alone(client: WireClient) -> None:
+async def test_calls_are_for_brokers_alone(
+    client: WireClient, door: KafkaDoor, broker: Node
+) -> None:
+    body = struct.pack(">hhih", CALL_API_KEY, FORGET, 1, -1)
+    call = struct.pack(">i", len(body)) + body
     await log_in(client, "alice", "alice's")
-    body = struct.pack(">hhih", CALL_API_KEY, 0, 1, -1)
-    client.writer.write(struct.pack(">i", len(body)) + body)
+    client.writer.write(call)
     assert await client.is_closed_by_broker()
+    peer = await WireClient.connect(*door.address)
+    await log_in(peer, BROKERS_USER, broker.security.master_key.secret("brokers", "").hex())
+    peer.writer.write(call)
+    async with asyncio.timeout(10):
+        while not any(each.is_brokers for each in door.connections):
+            await asyncio.sleep(0.01)
+    peer.close()
 
 
 # --- again, and no longer -----------------------------------------------------------------
