@@ -15,6 +15,7 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
@@ -226,6 +227,24 @@ async def test_calls_are_for_brokers_alone(
         while not any(each.is_brokers for each in door.connections):
             await asyncio.sleep(0.01)
     peer.close()
+
+
+async def test_a_mechanism_of_brokers_alone_is_no_way_in_for_users(broker: Node) -> None:
+    records = broker.security.scram_records
+    for name, is_anybody in ((BROKERS_USER, True), ("alice", False), ("nobody", False)):
+        found = await records.find(SHA_256, Claim(name, is_token=False), brokers_only=True)
+        assert (found.login is not None) == is_anybody
+
+
+class TestOneMechanism:
+    @pytest.fixture
+    def settings(self) -> dict[str, str]:
+        return {"sasl.enabled.mechanisms": "PLAIN"}
+
+    async def test_others_are_refused(self, client: WireClient) -> None:
+        answer = await choose(client, SHA_256)
+        assert answer.error_code.value == UNSUPPORTED
+        assert answer.mechanisms == ("PLAIN",)
 
 
 # --- again, and no longer -----------------------------------------------------------------
