@@ -313,8 +313,7 @@ CONFIGS: Final = (
         "kafka-delegation-tokens --describe --owner-principal User:a"
         " --command-config {folder}/empty.properties",
         code=1,
-        shows="UnsupportedVersion",
-        differs=_NO_USERS,
+        shows="not allowed",
     ),
 )
 

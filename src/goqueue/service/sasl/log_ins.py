@@ -24,7 +24,7 @@ class LogIns:
         self._authentication = authentication
         self.clock_ms = node.clock_ms
         self._enabled = node.config.sasl_enabled_mechanisms
-        self._has_peers = node.cluster is not None
+        self._has_peers = not node.is_alone
         self._max_session_ms = node.config.connections_max_reauth_ms
         # Grows with every change of users, tokens and rules.
         self.generation = 0

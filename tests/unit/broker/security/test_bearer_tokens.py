@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from goqueue.broker.security.oauth import key_set as key_sets
 from goqueue.broker.security.oauth.bearer_tokens import (
+    END_MAX_S,
     TOKEN_MAX_BYTES,
     BearerTokens,
     open_bearer_tokens,
@@ -63,6 +64,11 @@ async def test_a_token_of_the_provider(
     ends = int(time.time()) + 100
     bearer = await opened(keys).verify(token(key, key_id, algorithm, exp=ends))
     assert bearer == ("alice", ends * 1000)
+
+
+@pytest.mark.parametrize("ends", [10**30, 1e300, "9" * 30])
+async def test_a_token_without_a_real_end_has_one(keys: Path, ends: object) -> None:
+    assert (await opened(keys).verify(token(RSA, exp=ends))).expires_ms == END_MAX_S * 1000
 
 
 async def test_the_name_may_be_in_another_claim(keys: Path) -> None:

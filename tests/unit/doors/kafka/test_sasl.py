@@ -12,9 +12,10 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
-from goqueue.model.calls import CALL_API_KEY
+from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
@@ -211,11 +212,39 @@ async def test_brokers_log_in_by_sha_256_alone(client: WireClient, broker: Node)
     assert (await log_in(client, BROKERS_USER, password, SHA_512)).error_code.value == FAILED
 
 
-async def test_calls_are_for_brokers_alone(client: WireClient) -> None:
+async def test_calls_are_for_brokers_alone(
+    client: WireClient, door: KafkaDoor, broker: Node
+) -> None:
+    body = struct.pack(">hhih", CALL_API_KEY, FORGET, 1, -1)
+    call = struct.pack(">i", len(body)) + body
     await log_in(client, "alice", "alice's")
-    body = struct.pack(">hhih", CALL_API_KEY, 0, 1, -1)
-    client.writer.write(struct.pack(">i", len(body)) + body)
+    client.writer.write(call)
     assert await client.is_closed_by_broker()
+    peer = await WireClient.connect(*door.address)
+    await log_in(peer, BROKERS_USER, broker.security.master_key.secret("brokers", "").hex())
+    peer.writer.write(call)
+    async with asyncio.timeout(10):
+        while not any(each.is_brokers for each in door.connections):
+            await asyncio.sleep(0.01)
+    peer.close()
+
+
+async def test_a_mechanism_of_brokers_alone_is_no_way_in_for_users(broker: Node) -> None:
+    records = broker.security.scram_records
+    for name, is_anybody in ((BROKERS_USER, True), ("alice", False), ("nobody", False)):
+        found = await records.find(SHA_256, Claim(name, is_token=False), brokers_only=True)
+        assert (found.login is not None) == is_anybody
+
+
+class TestOneMechanism:
+    @pytest.fixture
+    def settings(self) -> dict[str, str]:
+        return {"sasl.enabled.mechanisms": "PLAIN"}
+
+    async def test_others_are_refused(self, client: WireClient) -> None:
+        answer = await choose(client, SHA_256)
+        assert answer.error_code.value == UNSUPPORTED
+        assert answer.mechanisms == ("PLAIN",)
 
 
 # --- again, and no longer -----------------------------------------------------------------

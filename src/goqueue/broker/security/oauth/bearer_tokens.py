@@ -11,6 +11,8 @@ from goqueue.model.security.errors import AuthenticationFailed
 from goqueue.model.security.users import check_user_name
 
 TOKEN_MAX_BYTES: Final = 32_768
+# The year 9999. What is longer has no place in the answer.
+END_MAX_S: Final = 253_402_300_799
 # By the kind of key that each needs. Those with a shared secret (HS…) are never taken, for then the
 # public key would be the secret; nor is `none`.
 ALGORITHMS: Final[Mapping[str, str]] = {
@@ -71,7 +73,7 @@ class BearerTokens:
                 leeway=self._leeway_s,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, OverflowError) as error:
             # These name claims and times, never the token.
             raise AuthenticationFailed(f"the token is refused: {error}") from None
         return claims
@@ -84,7 +86,7 @@ class BearerTokens:
             check_user_name(name)
         except InvalidRequest as error:
             raise AuthenticationFailed(f"the token's {self._claim}: {error.message}") from None
-        return Bearer(name, int(claims["exp"] * 1000))
+        return Bearer(name, min(int(claims["exp"]), END_MAX_S) * 1000)
 
 
 def open_bearer_tokens(config: SecuritySettings) -> BearerTokens | None:
