@@ -45,8 +45,7 @@ class Place(NamedTuple):
     verb: Verb
 
     def __str__(self) -> str:
-        what = f"{self.resource.name} {self.verb.name}"
-        return f"{self.file}:{self.line} {self.function} {what}"
+        return f"{self.file} {self.function} {self.resource.name} {self.verb.name}"
 
 
 class Generated(NamedTuple):
