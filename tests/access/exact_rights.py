@@ -8,7 +8,7 @@ from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
-from goqueue.model.security.rules import Pattern, Permission, Rule, rule_id
+from goqueue.model.security.rules import ANY, Pattern, Permission, Rule, rule_id
 from goqueue.model.transactions.group_names import group_key
 from goqueue.service.needs import Need
 from goqueue.state.security.decisions import IMPLIED_BY
@@ -23,7 +23,9 @@ _PREFIXES = {
     Resource.GROUP: ("canary", SQS_GROUP),
     Resource.TRANSACTIONAL_ID: ("canary", group_key(GROUP)),
     Resource.SUBJECT: ("canary", ":.canary"),
+    Resource.USER: ("User:canary",),
 }
+_OTHERS = (Resource.CLUSTER, Resource.DELEGATION_TOKEN)
 
 
 class ExactRights:
@@ -58,12 +60,13 @@ def _rules(resource: Resource, verb: Verb, permission: Permission) -> list[Rule]
 
     if resource is Resource.CLUSTER:
         return [rule(CLUSTER_NAME, Pattern.LITERAL)]
+    if resource is Resource.DELEGATION_TOKEN:
+        # Their ids are random.
+        return [rule(ANY, Pattern.LITERAL)]
     return [rule(name, Pattern.PREFIXED) for name in _PREFIXES[resource]]
 
 
-EVERYTHING = frozenset(
-    (resource, verb) for resource in (*_PREFIXES, Resource.CLUSTER) for verb in Verb
-)
+EVERYTHING = frozenset((resource, verb) for resource in (*_PREFIXES, *_OTHERS) for verb in Verb)
 
 
 def needed(needs: Iterable[Need]) -> set[Asked]:

@@ -1,12 +1,12 @@
 """Delegation tokens (KIP-48): who may make, see, renew and end them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.errors import InvalidRequest
-from goqueue.model.security.errors import TokenNotAllowed, TokensDisabled, UnknownUser
+from goqueue.model.security.errors import TokenNotAllowed, UnknownUser
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
 from goqueue.service.access import Access
@@ -77,18 +77,20 @@ class TokenService:
         self._check_on()
         return await self._security.tokens.expire(caller.principal, hmac, period_ms)
 
-    def tokens(self, caller: Caller, owners: Collection[str] | None) -> Iterable[HeldToken]:
+    def tokens(self, caller: Caller, owners: Collection[str] | None) -> list[HeldToken]:
         """Those of the owners, by their names, that the caller may see; None: of all."""
         wanted = None if owners is None else {f"{USER_KIND}:{each}" for each in owners}
         tokens = self._security.tokens
-        return [
+        found = [
             HeldToken(token, tokens.hmac(token))
             for token in tokens.all()
             if (wanted is None or token.owner in wanted)
             and caller.principal.tenant in ("", token.tenant)
             and self._access.sees_token(caller, token)
         ]
+        self._check_on()
+        return found
 
     def _check_on(self) -> None:
         if not self._security.is_on:
-            raise TokensDisabled("there are no delegation tokens while security is off")
+            raise TokenNotAllowed("there are no delegation tokens while security is off")

@@ -42,7 +42,6 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     security.UserExists: ErrorCode.duplicate_resource,
     security.NamedTwice: ErrorCode.duplicate_resource,
     security.UnacceptableCredential: ErrorCode.unacceptable_credential,
-    security.TokensDisabled: ErrorCode.delegation_token_auth_disabled,
     security.TokenNotAllowed: ErrorCode.delegation_token_request_not_allowed,
     security.TokenAccessDenied: ErrorCode.delegation_token_authorization_failed,
     security.TokenNotOwned: ErrorCode.delegation_token_owner_mismatch,

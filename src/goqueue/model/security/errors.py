@@ -55,10 +55,6 @@ class UnsupportedMechanism(InvalidRequest):
     code = "unsupported_sasl_mechanism"
 
 
-class TokensDisabled(GoQueueError):
-    code = "delegation_tokens_disabled"
-
-
 class TokenNotAllowed(GoQueueError):
     """Who logged in by a token gets no further ones, and nobody without having logged in."""
 

@@ -23,9 +23,15 @@ class LogIns:
         self._enabled = node.config.sasl_enabled_mechanisms
         self._has_peers = bool(node.config.cluster)
         self._max_session_ms = node.config.connections_max_reauth_ms
+        # Grows with every change of users, tokens and rules.
+        self.generation = 0
         if self.is_on:
+            self.follow(self._changed)
             # One that cannot be used is found at the start, and not by the first client.
             _ = node.security.scram_records
+
+    def _changed(self) -> None:
+        self.generation += 1
 
     @property
     def is_on(self) -> bool:

@@ -1,9 +1,11 @@
 """Log-in on Kafka's door: what is answered before, how it fails, and how it ends."""
 
 import asyncio
+import gc
 import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -294,6 +296,19 @@ async def test_who_is_deleted_is_gone_within_a_second(
         assert await waits.is_closed_by_broker()
     assert await is_open(stays)
     stays.close()
+
+
+async def test_nothing_is_kept_of_a_connection_that_is_gone(door: KafkaDoor) -> None:
+    clients = [await WireClient.connect(*door.address) for _ in range(5)]
+    for client in clients:
+        await log_in(client, "alice", "alice's")
+    opened = [ref(each) for each in door.connections]
+    for client in clients:
+        client.close()
+    async with asyncio.timeout(10):
+        while any(each() is not None for each in opened):
+            await asyncio.sleep(0.01)
+            gc.collect()
 
 
 async def test_while_security_is_off_nobody_logs_in(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.delegation_tokens import principal
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 from goqueue.service.tokens import HeldToken
@@ -20,7 +22,10 @@ async def handle(context: RequestContext, request: "DescribeDelegationTokenReque
     owners = None
     if request.owners is not None:
         owners = {owner.principal_name for owner in request.owners}
-    tokens = list(context.service.tokens.tokens(context.caller, owners))
+    try:
+        tokens = context.service.tokens.tokens(context.caller, owners)
+    except GoQueueError as error:
+        return {"error_code": error_code(error), "tokens": ()}
     return {"error_code": ErrorCode.none, "tokens": Rows(tokens, _token)}
 
 

@@ -12,6 +12,7 @@ logged in before.
 """
 
 from typing import Final, NamedTuple, Protocol
+from weakref import ref
 
 from goqueue.model.caller import Principal
 from goqueue.model.calls import CALL_API_KEY
@@ -59,6 +60,7 @@ class SaslSession:
         "__weakref__",
         "_conversation",
         "_ends_ms",
+        "_held_in",
         "_is_ended",
         "_is_private",
         "_line",
@@ -73,10 +75,13 @@ class SaslSession:
     ) -> None:
         self._log_ins = log_ins
         self._traffic = traffic
-        self._line = line
+        # Which holds the session: it is gone when the connection is.
+        self._line = ref(line)
         self._is_private = is_private
         self._conversation: Conversation | None = None
         self._ends_ms: int | None = None
+        # The generation of users and tokens in which the log-in was last seen to hold.
+        self._held_in = -1
         self._is_ended = False
         self.login: Login | None = None
         # The next frame is a token and no request.
@@ -95,15 +100,20 @@ class SaslSession:
             return f"the log-in of {login.principal} has ended, and it did not log in again"
         if api_key == CALL_API_KEY and login.principal != BROKERS:
             return f"a call of a broker by {login.principal}"
-        if not self._log_ins.holds(login):
-            return _gone(login)
+        # Looked at once for every change, as every request comes by here.
+        generation = self._log_ins.generation
+        if generation != self._held_in:
+            if not self._log_ins.holds(login):
+                return _gone(login)
+            self._held_in = generation
         return None
 
     def end_if_gone(self) -> None:
         """After users or tokens changed."""
         if self.login is not None and not self._log_ins.holds(self.login):
             self._is_ended = True
-            self._line.cut_off(_gone(self.login))
+            if (line := self._line()) is not None:
+                line.cut_off(_gone(self.login))
 
     # --- SaslHandshake --------------------------------------------------------------------
 
@@ -156,21 +166,26 @@ class SaslSession:
         now_ms = self._log_ins.clock_ms()
         self._ends_ms = self._log_ins.session_ends_ms(login, now_ms)
         self.login = login
+        self._held_in = -1
         self._conversation = None
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
-        self._line.logged_in(login.principal)
+        if (line := self._line()) is not None:
+            line.logged_in(login.principal)
         return 0 if self._ends_ms is None else max(_LIFETIME_MIN_MS, self._ends_ms - now_ms)
 
     def _out_of_turn(self, what: str) -> OutOfTurn:
-        self._is_ended = True
-        self._line.end_after_answers(what)
+        self._end(what)
         return OutOfTurn(what)
 
     def _failed(self, mechanism: str, reason: str) -> None:
-        self._is_ended = True
         self._traffic.authentications[mechanism, "failure"] += 1
-        self._line.end_after_answers(f"log-in failed: {reason}")
+        self._end(f"log-in failed: {reason}")
+
+    def _end(self, reason: str) -> None:
+        self._is_ended = True
+        if (line := self._line()) is not None:
+            line.end_after_answers(reason)
 
 
 def _gone(login: Login) -> str:
