@@ -9,6 +9,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.http.app import ROUTES
 from goqueue.doors.registry.routing import ROUTES as REGISTRY_ROUTES
 from goqueue.doors.sqs.actions import ACTIONS
+from goqueue.model.errors import PartitionOffline
 from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.web_security.conftest import ADMIN, ALICE, MAKER
 
@@ -66,6 +67,19 @@ async def test_probes_are_open_and_tell_nothing(nobody: httpx.AsyncClient) -> No
     assert answer.json()["offlinePartitions"] == []
     # Who shows something wrong is told so even there.
     assert (await nobody.get("/readyz", auth=("a", "b"))).status_code == 401
+
+
+async def test_what_everyone_may_see_is_not_for_nobody(
+    nobody: httpx.AsyncClient, admin: httpx.AsyncClient, broker: Node
+) -> None:
+    (await admin.post("/topics", json={"name": "orders", "partitions": 1})).raise_for_status()
+    rule = {"resource": "topic", "name": "*", "principal": "User:*", "operation": "describe"}
+    (await admin.post("/rules", json={"rules": [rule]})).raise_for_status()
+    partition = broker.hosted.get("orders", 0)
+    assert partition is not None
+    partition.go_offline(PartitionOffline("the disk is full"))
+    assert (await nobody.get("/readyz")).json()["offlinePartitionCount"] == 0
+    assert (await nobody.get("/readyz", auth=ALICE)).json()["offlinePartitionCount"] == 1
 
 
 async def test_a_password_lets_in(nobody: httpx.AsyncClient) -> None:
