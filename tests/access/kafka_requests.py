@@ -23,6 +23,7 @@ from tests.access.canaries import (
     SHARE_GROUP,
     STREAMS_GROUP,
     TOPIC,
+    USER,
     World,
 )
 
@@ -195,6 +196,28 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "StreamsGroupDescribe": (Variant({"group_ids": (STREAMS_GROUP,)}),),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),
+    "CreateDelegationToken": (
+        Variant({"owner_principal_type": "User", "renewers.principal_type": "User"}),
+    ),
+    # All there are, and those of one owner.
+    "DescribeDelegationToken": (
+        Variant({"owners": None}),
+        Variant({"owners.principal_type": "User", "owners.principal_name": USER}),
+    ),
+    "DescribeUserScramCredentials": (Variant({"users": None}), Variant({"users.name": USER})),
+    "AlterUserScramCredentials": (
+        Variant({"deletions.name": USER, "deletions.mechanism": 1, "upsertions": ()}),
+        Variant(
+            {
+                "deletions": (),
+                "upsertions.name": USER,
+                "upsertions.mechanism": 1,
+                "upsertions.iterations": 4_096,
+                "upsertions.salt": b"salt",
+                "upsertions.salted_password": bytes(32),
+            }
+        ),
+    ),
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "AlterShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "DeleteShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),

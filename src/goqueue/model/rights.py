@@ -59,7 +59,13 @@ VERBS: Final[Mapping[Resource, tuple[Verb, ...]]] = {
         Verb.DESCRIBE_CONFIGS,
         Verb.ALTER_CONFIGS,
     ),
-    Resource.GROUP: (Verb.READ, Verb.DELETE, Verb.DESCRIBE),
+    Resource.GROUP: (
+        Verb.READ,
+        Verb.DELETE,
+        Verb.DESCRIBE,
+        Verb.DESCRIBE_CONFIGS,
+        Verb.ALTER_CONFIGS,
+    ),
     Resource.CLUSTER: (
         Verb.CREATE,
         Verb.ALTER,
@@ -69,6 +75,10 @@ VERBS: Final[Mapping[Resource, tuple[Verb, ...]]] = {
         Verb.ALTER_CONFIGS,
         Verb.IDEMPOTENT_WRITE,
     ),
+    Resource.TRANSACTIONAL_ID: (Verb.WRITE, Verb.DESCRIBE),
+    Resource.DELEGATION_TOKEN: (Verb.DESCRIBE,),
+    Resource.USER: (Verb.CREATE_TOKENS, Verb.DESCRIBE_TOKENS),
+    Resource.SUBJECT: (Verb.READ, Verb.WRITE, Verb.DELETE, Verb.ALTER_CONFIGS),
 }
 
 # The one resource of its kind; Kafka's name for it.

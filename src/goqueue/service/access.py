@@ -72,6 +72,7 @@ from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
+from goqueue.service.allowed_waits import AllowedWaits
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -141,6 +142,7 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
 class Access:
     def __init__(self, rules: Rules | None = None) -> None:
         self._rules = rules
+        self.waits = AllowedWaits()
 
     @property
     def has_rules(self) -> bool:
@@ -365,6 +367,12 @@ class Access:
     def alterable_cluster(self, caller: Caller) -> AlterableCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
         return AlterableCluster(CLUSTER_NAME)
+
+    def marking_cluster(self, caller: Caller) -> ActingCluster:
+        """To end a hanging transaction; administrators may as well as brokers (KIP-1037)."""
+        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER):
+            return self.acting_cluster(caller)
+        return ActingCluster(CLUSTER_NAME)
 
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)

@@ -45,6 +45,8 @@ class BrokerService:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
         access = Access(rules)
+        if rules is not None:
+            node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)

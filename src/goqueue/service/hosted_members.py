@@ -1,11 +1,11 @@
 """Members that live in the broker, for clients that do not speak a group protocol."""
 
+import asyncio
 from collections.abc import Collection, Sequence
-from time import monotonic
 
 from goqueue.broker.node import Node
-from goqueue.broker.security.waits import AccessChanged, any_change
 from goqueue.model.caller import Caller
+from goqueue.model.errors import AccessDenied
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
     CooperativeJoin,
@@ -18,6 +18,14 @@ from goqueue.model.rights import MemberRights
 from goqueue.service.access import Access
 
 
+class _RulesHaveChanged(AccessDenied):
+    pass
+
+
+def _rules_have_changed() -> None:
+    raise _RulesHaveChanged("rules have changed")
+
+
 class HostedMemberService:
     """Who joins names topics that it may read. Of what a regular expression or another member's
     assignment brings, it is given only such topics."""
@@ -25,7 +33,6 @@ class HostedMemberService:
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._members = node.members
-        self._waits = node.security.waits
         self._access = access
 
     # --- the classic protocol -------------------------------------------------------------
@@ -92,19 +99,22 @@ class HostedMemberService:
         after: int | None = None,
     ) -> MemberPoll:
         """`after` is the last answer that the client has; what was lost is delivered again."""
-        began = monotonic()
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + timeout_ms / 1000
         while True:
-            left_ms = max(timeout_ms - int((monotonic() - began) * 1000), 0)
             rights = self._rights(caller, group)
+            left_ms = max(0, round((ends_at - loop.time()) * 1000))
             polling = self._members.poll(
                 rights, member_id, max_records=max_records, timeout_ms=left_ms, after=after
             )
-            if not left_ms:
+            if not self._access.has_rules:
                 return await polling
+            # Its rights went with it to the broker where the member lives. Once rules have
+            # changed it is begun again, with those that there are then.
             try:
-                # Its topics are the member's; who may read fewer of them begins anew.
-                return await self._waits.hold(any_change, polling)
-            except AccessChanged:
+                async with self._access.waits.while_allowed(_rules_have_changed):
+                    return await polling
+            except _RulesHaveChanged:
                 continue
 
     async def commit(

@@ -14,7 +14,7 @@ from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import DescribedQueue, QueueDescription
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
-from goqueue.model.rights import ReadableGroup, ReadableTopic, Resource, Verb
+from goqueue.model.rights import Resource, Verb
 from goqueue.pace import in_slices
 from goqueue.service.access import Access
 
@@ -45,15 +45,17 @@ class QueueService:
         self, caller: Caller, group: str, topic: str, request: Receive
     ) -> list[Delivery]:
         """Lease messages of any partition; waits as long as the request says."""
+        reader = self._access.readable_group(caller, group)
+        readable = self._access.readable_topic(caller, topic)
+        if not self._access.has_rules:
+            return await self._queues.receive(reader, readable, request)
 
-        def rights() -> tuple[ReadableGroup, ReadableTopic]:
-            reader = self._access.readable_group(caller, group)
-            return reader, self._access.readable_topic(caller, topic)
+        def check() -> None:
+            self._access.readable_group(caller, group)
+            self._access.readable_topic(caller, topic)
 
-        receiving = self._queues.receive(*rights(), request)
-        if not request.wait_ms:
-            return await receiving
-        return await self._node.security.waits.hold(rights, receiving)
+        async with self._access.waits.while_allowed(check):
+            return await self._queues.receive(reader, readable, request)
 
     async def settle(
         self,

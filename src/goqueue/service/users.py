@@ -1,14 +1,17 @@
 """Users: who there is, and what they log in by. Of passwords nothing leaves the broker."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from goqueue.broker.node import Node
 from goqueue.broker.security.users import records_of
 from goqueue.model.caller import Caller
-from goqueue.model.security.errors import UnknownUser
+from goqueue.model.errors import GoQueueError
+from goqueue.model.security.errors import NamedTwice, UnknownCredential, UnknownUser
+from goqueue.model.security.scram_changes import ScramChange
 from goqueue.model.security.users import ScramRecord, User, check_password, check_user_name
 from goqueue.service.access import Access
+from goqueue.state.security.scram_changes import by_user
 
 
 class UserService:
@@ -64,10 +67,6 @@ class UserService:
         self._check_visible(caller, name)
         await self._users.delete(cluster, name)
 
-    def check_alterable(self, caller: Caller) -> None:
-        """For a request that is refused as a whole."""
-        self._access.alterable_cluster(caller)
-
     async def alter_scram(
         self, caller: Caller, name: str, changes: Mapping[str, ScramRecord | None]
     ) -> None:
@@ -75,6 +74,39 @@ class UserService:
         there is made; one whose last credential is removed, and which has no keys, is gone."""
         cluster = self._access.alterable_cluster(caller)
         await self._users.set_scram(cluster, name, changes, tenant=caller.principal.tenant)
+
+    async def alter_credentials(
+        self, caller: Caller, changes: Sequence[ScramChange]
+    ) -> dict[str, GoQueueError | None]:
+        """As `alter_scram`, for many users: what went wrong by user, who keeps what it had then."""
+        told: dict[str, GoQueueError | None] = {}
+        for name, wanted in by_user(changes).items():
+            try:
+                if isinstance(wanted, GoQueueError):
+                    self._access.alterable_cluster(caller)
+                    raise wanted
+                await self.alter_scram(caller, name, wanted)
+            except GoQueueError as error:
+                told[name] = error
+            else:
+                told[name] = None
+        return told
+
+    def credentials(
+        self, caller: Caller, names: Sequence[str]
+    ) -> dict[str, Mapping[str, ScramRecord] | GoQueueError]:
+        """By user, for those who have any; without names, of all."""
+        known = {user.name: user for user in self.users(caller) if user.scram}
+        told: dict[str, Mapping[str, ScramRecord] | GoQueueError] = {}
+        for name in names or known:
+            user = known.get(name)
+            if name in told:
+                told[name] = NamedTwice(f"user {name!r} is named twice in the request")
+            elif user is None:
+                told[name] = UnknownCredential(f"user {name!r} has no SCRAM credential")
+            else:
+                told[name] = user.scram
+        return told
 
     def _check_visible(self, caller: Caller, name: str) -> None:
         user = self._users.find(name)

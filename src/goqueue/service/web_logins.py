@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -40,6 +40,10 @@ class WebLogins:
     def is_on(self) -> bool:
         return self._security.is_on
 
+    def failed(self) -> Mapping[tuple[str, str], int]:
+        """How often since the start, by door and what was shown."""
+        return dict(self._failed.counts)
+
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
         self._security.listeners.append(lambda _: look_again())
@@ -53,8 +57,9 @@ class WebLogins:
         if len(shown) <= _CREDENTIALS_MAX_BYTES:
             if scheme.lower() == "basic":
                 return await self.by_password(*await self._basic(shown, door), door)
-            if scheme.lower() == "bearer" and shown.startswith(TOKEN_PREFIX):
-                return await self._by_key(shown, door)
+            if scheme.lower() == "bearer":
+                is_key = shown.startswith(TOKEN_PREFIX)
+                return await (self._by_key if is_key else self._by_jwt)(shown, door)
         raise await self._refused(door, "other")
 
     async def _basic(self, shown: str, door: Door) -> tuple[str, str]:
@@ -81,6 +86,15 @@ class WebLogins:
         if key_id is None or user is None:
             raise await self._refused(door, "key")
         return self._login_by_key(user, key_id, KeyKind.API)
+
+    async def _by_jwt(self, token: str, door: Door) -> WebLogin:
+        """By a token of the identity provider."""
+        try:
+            login = await self._authentication.by_jwt(token)
+        except AuthenticationFailed:
+            self._failed.count(door.value, "token")
+            raise
+        return WebLogin(login.principal, lambda: self._authentication.holds(login))
 
     def _login(self, principal: Principal) -> WebLogin:
         return WebLogin(principal, lambda: self._authentication.is_current(principal))

@@ -16,7 +16,6 @@ from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
-from goqueue.broker.security.waits import Waits
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.model.broker_config import BrokerConfig
@@ -46,13 +45,8 @@ class Security:
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
         self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
         self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
-        self.waits = Waits(is_on=config.security_enabled)
-        # Called after each change of the image, and once at the start; rules before those who ask
-        # them again.
-        self.listeners: list[Callable[[SecurityImage], None]] = [
-            self.rules.use,
-            self.waits.look_again,
-        ]
+        # Called after each change of the image, and once at the start.
+        self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
 
     @property
     def image(self) -> SecurityImage:

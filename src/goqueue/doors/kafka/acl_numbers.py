@@ -1,7 +1,8 @@
 """Rules as Kafka's messages have them: by numbers, with two more for any and for unknown."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, Literal, TypeVar
 
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import InvalidRequest
@@ -20,6 +21,9 @@ _ANY: Final = 1
 _ALL: Final = 2
 # Subjects are not Kafka's: its tools are told of them only if they ask by the number.
 KAFKA_RESOURCES: Final = tuple(each for each in Resource if each is not Resource.SUBJECT)
+
+
+K = TypeVar("K", bound=Enum)
 
 
 def read_rule(creation: Any, tenant: str) -> Rule:
@@ -64,7 +68,7 @@ def _filters(
         )
 
 
-def _verb_filter(number: int) -> Any:
+def _verb_filter(number: int) -> Verb | Literal["all"] | None:
     if number == _ANY:
         return None
     return ALL_VERBS if number == _ALL else _known(Verb, number, "operation")
@@ -84,7 +88,7 @@ def _resource(number: int) -> Resource:
     return found
 
 
-def _known(kind: Any, number: int, word: str) -> Any:
+def _known(kind: type[K], number: int, word: str) -> K:
     try:
         return kind(number)
     except ValueError:

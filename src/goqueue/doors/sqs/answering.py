@@ -176,14 +176,16 @@ class Answering:
 async def refuse(unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
     """Answer a request that was not let in, or is not waited for, in its protocol."""
     error = SqsError(_KIND_OF.get(unwelcome.status, ErrorKind.ACCESS_DENIED), unwelcome.message)
+    # AWS has no 401.
+    status = error.kind.status if unwelcome.status == 401 else unwelcome.status
     request_id = new_message_id()
-    headers = [(b"x-amzn-requestid", request_id.encode()), *retry_after(unwelcome.status)]
+    headers = [(b"x-amzn-requestid", request_id.encode()), *retry_after(status)]
     if _head(scope["headers"]).target:
         headers.append(query_error_header(error))
-        await respond(send, unwelcome.status, _JSON, _json_error(error), headers)
+        await respond(send, status, _JSON, _json_error(error), headers)
     else:
         content = query_protocol.error_xml(error, request_id)
-        await respond(send, unwelcome.status, b"text/xml", content, headers)
+        await respond(send, status, b"text/xml", content, headers)
 
 
 def _json_error(error: SqsError) -> bytes:

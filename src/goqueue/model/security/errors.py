@@ -31,6 +31,26 @@ class MasterKeyUnusable(GoQueueError):
     code = "master_key_unusable"
 
 
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
+
+
+class UnacceptableCredential(InvalidRequest):
+    code = "unacceptable_credential"
+
+
+class NamedTwice(InvalidRequest):
+    """In one request, where it cannot be told which is meant."""
+
+    code = "named_twice"
+
+
 class UnsupportedMechanism(InvalidRequest):
     code = "unsupported_sasl_mechanism"
 
@@ -69,13 +89,3 @@ def not_let_in(address: tuple[str, int], error: AuthenticationFailed) -> BrokerU
         f"the broker at {address[0]}:{address[1]} does not let this one in; all brokers of "
         f"a cluster need the same master key: {error.message}"
     )
-
-
-class UnknownKey(GoQueueError):
-    code = "unknown_key"
-
-
-class SecurityDisabled(InvalidRequest):
-    """Asked for what counts only while `security.enabled` is set."""
-
-    code = "security_disabled"

@@ -19,7 +19,8 @@ from goqueue.model.security.rules import ANY, Pattern, Permission, Rule
 
 # Bits are 1 << Kafka's number of the verb. Its number of "all":
 _ALL: Final = 1 << 2
-_IMPLIED_BY: Final[Mapping[Verb, tuple[Verb, ...]]] = {
+# Kafka's: who may do one of these may look.
+IMPLIED_BY: Final[Mapping[Verb, tuple[Verb, ...]]] = {
     Verb.DESCRIBE: (Verb.READ, Verb.WRITE, Verb.DELETE, Verb.ALTER),
     Verb.DESCRIBE_CONFIGS: (Verb.ALTER_CONFIGS,),
 }
@@ -31,7 +32,7 @@ def _bit(verb: Verb | None) -> int:
 
 _DENYING: Final = {verb: _ALL | _bit(verb) for verb in Verb}
 _ALLOWING: Final = {
-    verb: _DENYING[verb] | sum(map(_bit, _IMPLIED_BY.get(verb, ()))) for verb in Verb
+    verb: _DENYING[verb] | sum(map(_bit, IMPLIED_BY.get(verb, ()))) for verb in Verb
 }
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,19 +16,12 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
+from tests.unit.doors.kafka.secured import Clock, secured_broker, without_rules
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 
 FAILED, UNSUPPORTED, ILLEGAL = 58, 33, 34
-
-
-@dataclass
-class Clock:
-    now_ms: int = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 @pytest.fixture
@@ -44,20 +36,8 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture
 async def broker(tmp_path: Path, settings: dict[str, str], clock: Clock) -> AsyncIterator[Node]:
-    texts = {"data.dir": str(tmp_path), "kafka.port": "0", "security.enabled": "true", **settings}
-    opened = await Node.open(broker_config(texts), clock_ms=clock)
-    users = BrokerService(opened, Everybody()).users
-    for name in ("alice", "bob"):
-        await users.create(ANYONE, name, f"{name}'s", is_admin=True)
-    yield opened
-    await opened.close()
-
-
-class Everybody:
-    """For what a test makes ready."""
-
-    def allows(self, *_: object) -> bool:
-        return True
+    async with secured_broker(tmp_path, settings, clock) as opened:
+        yield opened
 
 
 async def is_open(client: WireClient) -> bool:
@@ -308,7 +288,7 @@ async def test_who_is_deleted_is_gone_within_a_second(
         session_epoch=-1,
         topics=[{"topic": "t", "partitions": [partition]}],
     )
-    await BrokerService(broker, Everybody()).users.delete(ANYONE, "alice")
+    await without_rules(broker).users.delete(ANYONE, "alice")
     async with asyncio.timeout(1):
         assert not await is_open(client)
         assert await waits.is_closed_by_broker()

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.security.contents import refused_by_content
 from goqueue.doors.http.security.users import TAGS
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
@@ -144,7 +145,7 @@ async def list_rules(
 @post(
     "/rules",
     tags=TAGS,
-    responses=errors(400, 403, 409, 413, 415),
+    responses=errors(400, 403, 409, 413, 415, 422),
     opt={"needs": (_CHANGE,)},
 )
 async def add_rules(
@@ -154,7 +155,8 @@ async def add_rules(
 ) -> Response[Rules]:
     """Add rules, all of them or none. One that is there already stays."""
     made = [_read(each) for each in data.rules]
-    await service.rules.add(caller, made)
+    with refused_by_content():
+        await service.rules.add(caller, made)
     return Response(Rules(_all_shown(made)))
 
 

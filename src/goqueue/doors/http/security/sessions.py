@@ -18,8 +18,8 @@ from goqueue.model.caller import Caller
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import OPEN
 
-# Before its time the browser forgets it, as it is told to.
-_GONE: Final = "Max-Age=0"
+# RFC 6265 and its successor: no script sees it, no other site's page has it sent.
+_STRICT: Final = "Path=/; HttpOnly; SameSite=Strict"
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,23 +82,24 @@ async def show_session(
     return Session(str(principal), principal.tenant, expires_ms or None)
 
 
-@delete(SESSION_PATH, tags=TAGS, responses=errors(400), opt={"needs": OPEN})
+async def _forget(response: Response[Any]) -> Response[Any]:
+    response.headers["set-cookie"] = f"{COOKIE}=; Max-Age=0; {_STRICT}"
+    return response
+
+
+@delete(SESSION_PATH, tags=TAGS, responses=errors(400), opt={"needs": OPEN}, after_request=_forget)
 async def end_session(
     service: NamedDependency[BrokerService], request: Request[Any, Any, Any]
-) -> Response[None]:
-    """Log out."""
+) -> None:
+    """Log out: the answer removes the cookie."""
     word = session_in(request.scope["headers"])
     if word is not None:
         service.web_logins.end_session(word)
-    return Response(None, headers=_setting(request, f"{COOKIE}=; {_GONE}"))
 
 
 def _setting(request: Request[Any, Any, Any], cookie: str) -> dict[str, str]:
-    """RFC 6265 and its successor: no script sees it, no other site's page has it sent."""
-    parts = [cookie, "Path=/", "HttpOnly", "SameSite=Strict"]
-    if request.scope["scheme"] == "https":
-        parts.append("Secure")
-    return {"set-cookie": "; ".join(parts), "cache-control": "no-store"}
+    secure = "; Secure" if request.scope["scheme"] == "https" else ""
+    return {"set-cookie": f"{cookie}; {_STRICT}{secure}", "cache-control": "no-store"}
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (whoami, begin_session, show_session, end_session)

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.security.contents import refused_by_content
 from goqueue.doors.http.security.credentials import Password, UserName
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
@@ -74,7 +75,7 @@ async def list_users(
 @post(
     "/users",
     tags=TAGS,
-    responses=errors(400, 403, 409, 413, 415),
+    responses=errors(400, 403, 409, 413, 415, 422),
     opt={"needs": (_CHANGE,)},
 )
 async def create_user(
@@ -84,9 +85,10 @@ async def create_user(
 ) -> Response[User]:
     """Make a user."""
     password = None if data.password is UNSET else data.password
-    made = await service.users.create(
-        caller, data.name, password, is_admin=data.admin, tenant=data.tenant
-    )
+    with refused_by_content():
+        made = await service.users.create(
+            caller, data.name, password, is_admin=data.admin, tenant=data.tenant
+        )
     return Response(_shown(made))
 
 
@@ -118,7 +120,8 @@ async def change_user(
     if data.admin is not UNSET:
         await service.users.set_admin(caller, name, data.admin)
     if data.password is not UNSET:
-        await service.users.set_password(caller, name, data.password)
+        with refused_by_content():
+            await service.users.set_password(caller, name, data.password)
     return ChangedUser(name)
 
 
