@@ -33,10 +33,13 @@ _NEXT_STEP_OF_REFUSAL: Final = {
 _DENIED: Final = "access_denied"
 # Of Kafka's protocol, which has codes in place of messages.
 _DENIED_BY_KAFKA: Final = ("authorization failed", "is not allowed to")
-_CLOSED: Final = "closed the connection"
-_WHEN_CLOSED: Final = (
-    "does it speak TLS, or want a log-in? See --profile, or --ca-file and --username"
-)
+# Of those that are there, but not to be talked to so: their words, and what to do.
+_NEXT_STEP_OF_TALK: Final = {
+    "closed the connection": "does it speak TLS, or want a log-in? See --profile, or --ca-file and "
+    "--username",
+    "speaks TLS": "see --profile, or --ca-file",
+    "is trusted": "name the CA of its certificate with --ca-file",
+}
 _WHEN_DENIED: Final = "see `goqueue whoami`; an administrator allows more with `goqueue acls add`"
 
 
@@ -89,8 +92,10 @@ def fail(error: GoQueueError) -> None:
     next_step = _NEXT_STEP.get(error.code) or _NEXT_STEP_OF_REFUSAL.get(refusal)
     if refusal.endswith(_DENIED) or _is_denied_by_kafka(error):
         next_step = _WHEN_DENIED
-    elif error.code == "broker_unreachable" and _CLOSED in error.message:
-        next_step = _WHEN_CLOSED
+    elif error.code == "broker_unreachable":
+        for words, step in _NEXT_STEP_OF_TALK.items():
+            if words in error.message:
+                next_step = step
     line = f"{error.message.rstrip('.')}; {next_step}" if next_step else error.message
     typer.echo(f"goqueue: {line}", err=True)
     raise typer.Exit(error.exit_code if isinstance(error, CommandFailed) else FAILED) from error
