@@ -1,9 +1,13 @@
 """The one place where it is decided who may do what. Only here are rights made for callers.
 
 While security is off there are no rules, and everyone is a super user.
+
+Behind the doors things have inner names, which begin with the tenant they belong to. Nobody gets a
+right to what another tenant has, whatever rules say; rules are asked by the names that the tenant
+itself uses (decision 26).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, cast
 from uuid import UUID
@@ -13,9 +17,11 @@ from goqueue.model.errors import (
     AccessDenied,
     ClusterAccessDenied,
     GroupAccessDenied,
+    InvalidTopicName,
     SubjectAccessDenied,
     TopicAccessDenied,
     TransactionalIdAccessDenied,
+    UnknownTopicId,
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
@@ -63,8 +69,14 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
+
+# What tenants may ask of the cluster at all; everything else concerns others, too.
+_TENANTS_VERBS: Final = frozenset({Verb.CREATE, Verb.IDEMPOTENT_WRITE})
+# Brokers work for all tenants.
+_BROKER_KIND: Final = "Broker"
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -128,8 +140,13 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
 
 
 class Access:
-    def __init__(self, rules: Rules | None = None) -> None:
+    """`tenants` has the names of those there are."""
+
+    def __init__(
+        self, rules: Rules | None = None, tenants: Callable[[], Container[str]] = frozenset
+    ) -> None:
         self._rules = rules
+        self._tenants = tenants
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -142,7 +159,7 @@ class Access:
         return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
 
     def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
-        if self._rules is None and caller.door is Door.KAFKA:
+        if self._has_every_right(caller):
             # Nothing is copied: a fetch may have thousands of parts.
             return SortedParts(cast("Sequence[ReadablePart]", parts), {})
         readable: list[ReadablePart] = []
@@ -165,7 +182,15 @@ class Access:
 
     def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
         """May make this topic; the right to make topics at all is enough."""
-        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE):
+        tenant = caller.principal.tenant
+        if SEPARATOR in local_name(tenant, name):
+            raise InvalidTopicName(
+                f"topic name {local_name(tenant, name)!r} has a character outside a-z, A-Z, 0-9, "
+                "'.', '_' and '-'"
+            )
+        if not self._is_of_tenant(caller, Resource.TOPIC, name) or not self.allows(
+            caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE
+        ):
             self._check(caller, Resource.TOPIC, name, Verb.CREATE)
         return CreatableTopic(name)
 
@@ -194,6 +219,8 @@ class Access:
         not the name. Ids are no secret, and a client that is told the id was unknown asks for
         metadata again, and again.
         """
+        if not self._is_of_tenant(caller, Resource.TOPIC, name):
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
         if not self.allows(caller, Resource.TOPIC, name, verb):
             raise TopicAccessDenied(
                 f"{caller.principal} is not allowed to {_word(verb)} the topic with id {topic_id}"
@@ -231,15 +258,15 @@ class Access:
         return ConfigurableGroup(name)
 
     def describable_groups(self, caller: Caller) -> DescribableGroups:
-        """For lists; the right to see the cluster is enough for all."""
-        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
-            return DescribableGroups(lambda _: True)
+        """For lists; the right to see the cluster is enough for all of the caller's tenant."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return DescribableGroups(lambda name: self._is_of_tenant(caller, Resource.GROUP, name))
         return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
 
     def member_rights(self, caller: Caller, group: str, topics: Iterable[str]) -> MemberRights:
         """`topics` are all that the member may come upon."""
         may_read = self._test(caller, Resource.TOPIC, Verb.READ)
-        named = None if self._rules is None else topics
+        named = None if self._rules is None and not caller.principal.tenant else topics
         return MemberRights(self.readable_group(caller, group), may_read, named)
 
     def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
@@ -259,7 +286,7 @@ class Access:
         return SortedTransactionCommit(ReadableTransactionCommit(request), refused)
 
     def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
-        if self._rules is None and caller.door is Door.KAFKA:
+        if self._has_every_right(caller):
             return frozenset()
         readable = self.readable_topics(caller)
         return frozenset(each.topic for each in offsets if each.topic not in readable)
@@ -361,20 +388,63 @@ class Access:
         """Whether a list or a description may show the caller this topic."""
         return self.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
 
+    def pattern(self, caller: Caller, text: str) -> str:
+        """A regular expression of the caller, as one over inner names."""
+        return inner_pattern(caller.principal.tenant, text)
+
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
         if verb is Verb.READ and _is_inner(caller, resource, name):
             return False
+        tenant = caller.principal.tenant
+        if tenant or SEPARATOR in name:
+            return self._tenant_allows(caller, resource, name, verb)
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
         return lambda name: self.allows(caller, resource, name, verb)
 
+    def _has_every_right(self, caller: Caller) -> bool:
+        is_bound = self._rules is not None or caller.principal.tenant
+        return not is_bound and caller.door is Door.KAFKA
+
+    def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """Of callers, and of names, that may belong to a tenant."""
+        if not self._is_of_tenant(caller, resource, name):
+            return False
+        tenant = caller.principal.tenant
+        if tenant and resource is Resource.CLUSTER and verb not in _TENANTS_VERBS:
+            return False
+        return self._rule_allows(caller, resource, local_name(tenant, name), verb)
+
+    def _rule_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        return self._rules is None or self._rules.allows(caller, resource, name, verb)
+
+    def _is_of_tenant(self, caller: Caller, resource: Resource, name: str) -> bool:
+        """Whether this is the caller's tenant's. Without rules who has no tenant has everything."""
+        if resource is Resource.CLUSTER:
+            return True
+        tenant = caller.principal.tenant
+        if tenant:
+            return name.startswith(f"{tenant}{SEPARATOR}")
+        if SEPARATOR not in name or self._rules is None or caller.principal.kind == _BROKER_KIND:
+            return True
+        # No topic without a tenant has a separator in its name. Groups may: those of tenants that
+        # there are belong to them.
+        return (
+            resource is not Resource.TOPIC and name.partition(SEPARATOR)[0] not in self._tenants()
+        )
+
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
             raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
-        if self._rules is None or self._rules.allows(caller, resource, name, verb):
+        tenant = caller.principal.tenant
+        if tenant or SEPARATOR in name:
+            if self._tenant_allows(caller, resource, name, verb):
+                return
+            name = local_name(tenant, name)
+        elif self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
         raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")

@@ -38,7 +38,7 @@ class BrokerService:
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
-        access = Access(rules)
+        access = Access(rules, lambda: node.security.image.tenants)
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)

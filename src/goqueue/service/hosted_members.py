@@ -1,6 +1,7 @@
 """Members that live in the broker, for clients that do not speak a group protocol."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
@@ -50,6 +51,8 @@ class HostedMemberService:
     async def join_cooperative(self, caller: Caller, wanted: CooperativeJoin) -> HostedMemberView:
         rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
+        if wanted.topic_regex:
+            wanted = replace(wanted, topic_regex=self._access.pattern(caller, wanted.topic_regex))
         return await self._members.join_cooperative(rights, wanted)
 
     async def heartbeat_cooperative(

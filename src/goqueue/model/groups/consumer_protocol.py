@@ -135,6 +135,43 @@ def without_partitions(data: bytes, is_withheld: Callable[[str, int], bool]) -> 
     return b"".join((_INT16.pack(version), *parts, reader.rest()))
 
 
+def rename_subscribed(data: bytes, rename: Callable[[str], str]) -> bytes:
+    """A subscription with its topics renamed, and else as it is. What cannot be read stays."""
+    reader = _Reader(data)
+    try:
+        version = reader.raw(2)
+        topics = reader.strings()
+        parts = [version, _INT32.pack(len(topics)), *(_string(rename(each)) for each in topics)]
+        if _INT16.unpack(version)[0] >= 1:
+            user_data = reader.nullable_bytes()
+            parts.append(_INT32.pack(-1 if user_data is None else len(user_data)))
+            parts.append(user_data or b"")
+            parts += _renamed_partitions(reader, rename)
+    except MalformedProtocol:
+        return data
+    return b"".join((*parts, reader.rest()))
+
+
+def rename_assigned(data: bytes, rename: Callable[[str], str]) -> bytes:
+    """As `rename_subscribed`, of an assignment."""
+    reader = _Reader(data)
+    try:
+        return b"".join((reader.raw(2), *_renamed_partitions(reader, rename), reader.rest()))
+    except MalformedProtocol:
+        return data
+
+
+def _renamed_partitions(reader: _Reader, rename: Callable[[str], str]) -> list[bytes]:
+    """In the order in which they stand there."""
+    count = reader.array_size(6)
+    parts = [_INT32.pack(count)]
+    for _ in range(count):
+        parts.append(_string(rename(reader.string())))
+        numbers = reader.array_size(4)
+        parts += (_INT32.pack(numbers), reader.raw(4 * numbers))
+    return parts
+
+
 def write_assignment(version: int, partitions: Mapping[str, Sequence[int]]) -> bytes:
     parts = _partitions({topic: sorted(numbers) for topic, numbers in partitions.items()})
     return b"".join((_INT16.pack(version), *parts, _INT32.pack(-1)))

@@ -13,6 +13,9 @@ NAME_MAX_LENGTH: Final = 63
 SEPARATOR: Final = "@"
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?")
 
+_PATTERN_MARK: Final = "*"
+_PATTERN: Final = re.compile(rf"\*({_NAME.pattern}{SEPARATOR})")
+
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`limits` by their names; what is not there is not limited."""
@@ -20,6 +23,41 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     limits: Mapping[str, float] = {}
     created_ms: int = 0
+
+
+def inner_name(tenant: str, name: str) -> str:
+    """What a tenant calls `name`, as it is called behind the doors; without a tenant, the same."""
+    return f"{tenant}{SEPARATOR}{name}" if tenant else name
+
+
+def local_name(tenant: str, name: str) -> str:
+    """As its tenant calls it."""
+    return name.removeprefix(f"{tenant}{SEPARATOR}") if tenant else name
+
+
+def local_text(tenant: str, text: str) -> str:
+    """What the broker says of a tenant's things, in the tenant's words."""
+    return text.replace(f"{tenant}{SEPARATOR}", "") if tenant else text
+
+
+def tenant_of_topic(name: str) -> str:
+    """Topics without a tenant have no separator in their names; all other names may have one."""
+    tenant, separator, _ = name.partition(SEPARATOR)
+    return tenant if separator else ""
+
+
+def inner_pattern(tenant: str, pattern: str) -> str:
+    """A regular expression over names of a tenant. None begins as it does: there is nothing before
+    its asterisk that could be repeated, so that RE2 refuses those of others that begin so."""
+    if tenant:
+        return f"{_PATTERN_MARK}{tenant}{SEPARATOR}{pattern}"
+    return f"{_PATTERN_MARK}{pattern}" if pattern.startswith(_PATTERN_MARK) else pattern
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """What names must begin with, and the expression for the rest of them."""
+    found = _PATTERN.match(pattern)
+    return ("", pattern) if found is None else (found[1], pattern[found.end() :])
 
 
 def check_tenant_name(name: str) -> None:
