@@ -148,7 +148,7 @@ async def canary_world(folder: Path) -> AsyncIterator[World]:
         await node.announce("127.0.0.1", doors.kafka.address[1], 0)
         live = await WireClient.connect(*doors.kafka.address)
         async with httpx.AsyncClient(base_url=doors.url, timeout=30) as http:
-            world = await _fill(node, http, live)
+            world = await fill(node, http, live)
         try:
             yield world
         finally:
@@ -158,7 +158,7 @@ async def canary_world(folder: Path) -> AsyncIterator[World]:
         await node.close()
 
 
-async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
+async def fill(node: Node, http: httpx.AsyncClient, live: WireClient, tenant: str = "") -> World:
     for name in (TOPIC, f"{HIDDEN}-topic", f"{HIDDEN}-offline"):
         await _post(http, "/topics", {"name": name, "partitions": 1})
         message = {"key": f"{SECRET}-key", "value": f"{SECRET}-value"}

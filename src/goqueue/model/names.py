@@ -58,7 +58,17 @@ def check_topic_name(name: str) -> TopicName:
     if len(name) > limit:
         raise InvalidTopicName(f"topic name has {len(name)} characters; the limit is {limit}")
     if not _LEGAL_TOPIC_NAME.fullmatch(name):
-        raise InvalidTopicName(
-            f"topic name {name!r} has a character outside a-z, A-Z, 0-9, '.', '_' and '-'"
-        )
+        raise _illegal(name)
     return TopicName(prefix + name)
+
+
+def check_no_separator(name: str) -> None:
+    """For names as callers use them: only behind the doors does a tenant stand before a topic."""
+    if SEPARATOR in name:
+        raise _illegal(name)
+
+
+def _illegal(name: str) -> InvalidTopicName:
+    return InvalidTopicName(
+        f"topic name {name!r} has a character outside a-z, A-Z, 0-9, '.', '_' and '-'"
+    )

@@ -17,7 +17,6 @@ from goqueue.model.errors import (
     AccessDenied,
     ClusterAccessDenied,
     GroupAccessDenied,
-    InvalidTopicName,
     SubjectAccessDenied,
     TopicAccessDenied,
     TransactionalIdAccessDenied,
@@ -25,7 +24,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import TopicPartition, check_no_separator
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
@@ -182,12 +181,7 @@ class Access:
 
     def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
         """May make this topic; the right to make topics at all is enough."""
-        tenant = caller.principal.tenant
-        if SEPARATOR in local_name(tenant, name):
-            raise InvalidTopicName(
-                f"topic name {local_name(tenant, name)!r} has a character outside a-z, A-Z, 0-9, "
-                "'.', '_' and '-'"
-            )
+        check_no_separator(local_name(caller.principal.tenant, name))
         if not self._is_of_tenant(caller, Resource.TOPIC, name) or not self.allows(
             caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE
         ):
@@ -422,19 +416,19 @@ class Access:
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
     def _is_of_tenant(self, caller: Caller, resource: Resource, name: str) -> bool:
-        """Whether this is the caller's tenant's. Without rules who has no tenant has everything."""
+        """Whether this is the caller's tenant's; without rules there are no other tenants."""
         if resource is Resource.CLUSTER:
             return True
         tenant = caller.principal.tenant
         if tenant:
             return name.startswith(f"{tenant}{SEPARATOR}")
-        if SEPARATOR not in name or self._rules is None or caller.principal.kind == _BROKER_KIND:
+        if SEPARATOR not in name or caller.principal.kind == _BROKER_KIND:
             return True
         # No topic without a tenant has a separator in its name. Groups may: those of tenants that
         # there are belong to them.
-        return (
-            resource is not Resource.TOPIC and name.partition(SEPARATOR)[0] not in self._tenants()
-        )
+        if resource is Resource.TOPIC:
+            return False
+        return self._rules is None or name.partition(SEPARATOR)[0] not in self._tenants()
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
@@ -444,6 +438,8 @@ class Access:
             if self._tenant_allows(caller, resource, name, verb):
                 return
             name = local_name(tenant, name)
+            if resource is Resource.TOPIC:
+                check_no_separator(name)
         elif self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"

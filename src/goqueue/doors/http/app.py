@@ -46,6 +46,7 @@ from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
+from goqueue.doors.http.tenant_names import of_tenants
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
 from goqueue.doors.web.bodies import BodyReader
@@ -83,6 +84,10 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *metrics.ROUTES,
     *documentation.ROUTES,
 )
+
+for _route in ROUTES:
+    if "caller" in _route.fn.__annotations__:
+        _route(of_tenants(_route.fn))
 
 
 def build_app(

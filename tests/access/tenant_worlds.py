@@ -1,0 +1,87 @@
+"""Tenants with the same names everywhere in one broker, each with contents of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx
+
+from goqueue.broker.node import Node
+from goqueue.doors.kafka import connection
+from goqueue.doors.web import callers
+from goqueue.model.caller import ANONYMOUS, Caller, Principal
+from goqueue.model.companions import kind_and_owner
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.security.tenants import SEPARATOR, tenant_of_topic
+from tests.access import canaries
+from tests.access.canaries import Doors, World
+from tests.unit.doors.kafka.wire_client import WireClient
+
+NOBODYS: Final = ""
+ACME: Final = "acme"
+ZETA: Final = "zeta"
+TENANTS: Final = (NOBODYS, ACME, ZETA)
+
+
+class AllMay:
+    """Allows everything; rules are asked by the names that tenants use."""
+
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        assert SEPARATOR not in name, (caller, name)
+        return True
+
+
+def principal_of(tenant: str) -> Principal:
+    return Principal("User", f"user-of-{tenant}", tenant) if tenant else ANONYMOUS
+
+
+@contextmanager
+def coming_from(tenant: str) -> Iterator[None]:
+    """Connections that are made meanwhile, and requests over HTTP, are those of the tenant's user,
+    as if it had logged in."""
+    found: Any = principal_of(tenant)
+    places: tuple[Any, ...] = (connection, callers)
+    for place in places:
+        place.ANONYMOUS = found
+    try:
+        yield
+    finally:
+        for place in places:
+            place.ANONYMOUS = ANONYMOUS
+
+
+async def fill(node: Node, doors: Doors, tenant: str) -> tuple[World, WireClient]:
+    """Everything that `canaries` has, under the same names and with contents of the tenant's."""
+    before: Any = canaries.SECRET
+    module: Any = canaries
+    module.SECRET = f"s3cret_{tenant or 'nobodys'}"
+    try:
+        with coming_from(tenant):
+            live = await WireClient.connect(*doors.kafka.address)
+            async with httpx.AsyncClient(base_url=doors.url, timeout=30) as http:
+                return await canaries.fill(node, http, live, tenant), live
+    finally:
+        module.SECRET = before
+
+
+def stored_of(node: Node, tenant: str) -> dict[str, object]:
+    """Changes with everything that is stored of a tenant's topics."""
+    image = node.image
+    topics = {name: view for name, view in image.topics.items() if tenant_of_topic(name) == tenant}
+    owned = {view.id for view in topics.values()}
+
+    def is_own(name: str) -> bool:
+        companion = kind_and_owner(name)
+        return name in topics or (companion is not None and companion[1] in owned)
+
+    logs = {
+        str(partition.name): (partition.log_start_offset, partition.log_end_offset)
+        for partition in node.hosted
+        if is_own(partition.name.topic)
+    }
+    groups = {
+        name: config
+        for name, config in image.group_configs.items()
+        if name.startswith(f"{tenant}{SEPARATOR}")
+    }
+    return {**topics, **logs, **groups}
