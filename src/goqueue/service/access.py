@@ -68,6 +68,11 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.schemas.tenant_subjects import (
+    local_subject,
+    scope_of_tenant,
+    tenant_of_subject,
+)
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
@@ -410,7 +415,7 @@ class Access:
         tenant = caller.principal.tenant
         if tenant and resource is Resource.CLUSTER and verb not in _TENANTS_VERBS:
             return False
-        return self._rule_allows(caller, resource, local_name(tenant, name), verb)
+        return self._rule_allows(caller, resource, _local(tenant, resource, name), verb)
 
     def _rule_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
@@ -421,14 +426,22 @@ class Access:
             return True
         tenant = caller.principal.tenant
         if tenant:
-            return name.startswith(f"{tenant}{SEPARATOR}")
+            prefix = f"{tenant}{SEPARATOR}"
+            if resource is Resource.SUBJECT:
+                prefix = scope_of_tenant(tenant)
+            return name.startswith(prefix)
         if SEPARATOR not in name or caller.principal.kind == _BROKER_KIND:
             return True
         # No topic without a tenant has a separator in its name. Groups may: those of tenants that
         # there are belong to them.
         if resource is Resource.TOPIC:
             return False
-        return self._rules is None or name.partition(SEPARATOR)[0] not in self._tenants()
+        if self._rules is None:
+            return True
+        owner = name.partition(SEPARATOR)[0]
+        if resource is Resource.SUBJECT:
+            owner = tenant_of_subject(name)
+        return owner not in self._tenants()
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
@@ -437,13 +450,19 @@ class Access:
         if tenant or SEPARATOR in name:
             if self._tenant_allows(caller, resource, name, verb):
                 return
-            name = local_name(tenant, name)
+            name = _local(tenant, resource, name)
             if resource is Resource.TOPIC:
                 check_no_separator(name)
         elif self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
         raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+
+
+def _local(tenant: str, resource: Resource, name: str) -> str:
+    if resource is Resource.SUBJECT:
+        return local_subject(tenant, name)
+    return local_name(tenant, name)
 
 
 def _word(verb: Verb) -> str:

@@ -6,13 +6,15 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from goqueue.doors.registry.answers import Allowed, LongList, NoContent, PlainText
-from goqueue.doors.registry.errors import HttpRefusal, answer_to
+from goqueue.doors.registry.errors import HttpRefusal, answer_to, in_words_of
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.sending import respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
+from goqueue.model.errors import GoQueueError
+from goqueue.model.schemas.errors import RegistryRefusal
 from goqueue.service.broker_service import BrokerService
 
 # The first that the client accepts is the answer's type.
@@ -107,7 +109,14 @@ class RegistryDoor:
             read=lambda: self._body(scope["headers"], receive),
             context=context,
         )
-        return await handler(call)
+        if not caller.principal.tenant:
+            return await handler(call)
+        from goqueue.doors.registry.tenant_names import local_answer
+
+        try:
+            return local_answer(call.tenant, await handler(call))
+        except (RegistryRefusal, GoQueueError) as error:
+            raise in_words_of(call.tenant, error) from None
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         length = _check_head(headers)
