@@ -24,6 +24,7 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource
+from goqueue.model.security.tenants import inner_name
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -191,13 +192,13 @@ async def fill(node: Node, http: httpx.AsyncClient, live: WireClient, tenant: st
     await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
     # As after a failed write.
-    offline = node.hosted.get(f"{HIDDEN}-offline", 0)
+    offline = node.hosted.get(inner_name(tenant, f"{HIDDEN}-offline"), 0)
     assert offline is not None
     offline.go_offline(PartitionOffline(f"{SECRET}: the disk is full"))
     return World(
         node=node,
-        topic_id=node.image.topics[TOPIC].id,
-        hidden_topic_id=node.image.topics[f"{HIDDEN}-topic"].id,
+        topic_id=node.image.topics[inner_name(tenant, TOPIC)].id,
+        hidden_topic_id=node.image.topics[inner_name(tenant, f"{HIDDEN}-topic")].id,
         receipt=receipts[0],
         sqs_receipt=sqs_receipt,
         delayed_id=scheduled["id"],

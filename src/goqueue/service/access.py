@@ -25,6 +25,7 @@ from goqueue.model.errors import (
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import TopicPartition, check_no_separator
+from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
@@ -426,6 +427,9 @@ class Access:
             return True
         tenant = caller.principal.tenant
         if tenant:
+            if resource is Resource.GROUP and name == SQS_GROUP and caller.door is Door.SQS:
+                # Every queue has it; whose queue it is the right to the topic says.
+                return True
             prefix = f"{tenant}{SEPARATOR}"
             if resource is Resource.SUBJECT:
                 prefix = scope_of_tenant(tenant)

@@ -16,6 +16,7 @@ from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.recognising import TARGET, is_queue_path
 from goqueue.doors.sqs.refusals import refusal
+from goqueue.doors.sqs.tenant_names import inner_request, local_answer, local_error
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
@@ -138,7 +139,14 @@ class Answering:
         host = head.host.decode("latin-1")
         trace = head.trace.decode("latin-1")
         call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace)
-        return await action.carry_out(self._service, call, request)
+        tenant = caller.principal.tenant
+        if not tenant:
+            return await action.carry_out(self._service, call, request)
+        try:
+            asked = inner_request(tenant, request)
+            return local_answer(tenant, await action.carry_out(self._service, call, asked))
+        except Exception as error:
+            raise local_error(tenant, refusal(error)) from error
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:
         try:
