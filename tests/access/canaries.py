@@ -58,7 +58,7 @@ NAMES: Final = {
     Resource.SUBJECT: SUBJECT,
 }
 
-_SETTINGS: Final = {
+SETTINGS: Final = {
     # What a test began must not end in another one.
     "scale.drain.ms": "3600000",
     # Some requests that are allowed shorten what is kept; it must not go while tests look on.
@@ -142,7 +142,7 @@ class World:
 
 @asynccontextmanager
 async def canary_world(folder: Path) -> AsyncIterator[World]:
-    texts = {"data.dir": str(folder / "data"), **_SETTINGS}
+    texts = {"data.dir": str(folder / "data"), **SETTINGS}
     node = await Node.open(broker_config(texts))
     try:
         doors = await Doors.open(node, None)

@@ -9,10 +9,12 @@ import httpx
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import connection
 from goqueue.doors.web import callers
-from goqueue.model.caller import ANONYMOUS, Caller, Principal
+from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
 from goqueue.model.companions import kind_and_owner
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.tenants import SEPARATOR, tenant_of_topic
+from goqueue.model.topics import is_internal
+from goqueue.service.broker_service import BrokerService
 from tests.access import canaries
 from tests.access.canaries import Doors, World
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -50,6 +52,13 @@ def coming_from(tenant: str) -> Iterator[None]:
             place.ANONYMOUS = ANONYMOUS
 
 
+async def make_tenants(node: Node) -> None:
+    caller = Caller(principal=ANONYMOUS, door=Door.HTTP)
+    service = BrokerService(node)
+    for tenant in filter(None, TENANTS):
+        await service.tenants.create(caller, tenant, {})
+
+
 async def fill(node: Node, doors: Doors, tenant: str) -> tuple[World, WireClient]:
     """Everything that `canaries` has, under the same names and with contents of the tenant's."""
     before: Any = canaries.SECRET
@@ -65,14 +74,19 @@ async def fill(node: Node, doors: Doors, tenant: str) -> tuple[World, WireClient
 
 
 def stored_of(node: Node, tenant: str) -> dict[str, object]:
-    """Changes with everything that is stored of a tenant's topics."""
+    """Changes with everything that is stored of a tenant's topics. Without a tenant, of what the
+    broker keeps nothing is looked at: it keeps it for all, or writes it late."""
     image = node.image
-    topics = {name: view for name, view in image.topics.items() if tenant_of_topic(name) == tenant}
+    topics = {
+        name: view
+        for name, view in image.topics.items()
+        if tenant_of_topic(name) == tenant and not is_internal(name)
+    }
     owned = {view.id for view in topics.values()}
 
     def is_own(name: str) -> bool:
         companion = kind_and_owner(name)
-        return name in topics or (companion is not None and companion[1] in owned)
+        return name in topics or (bool(tenant) and companion is not None and companion[1] in owned)
 
     logs = {
         str(partition.name): (partition.log_start_offset, partition.log_end_offset)

@@ -25,7 +25,6 @@ from goqueue.model.errors import (
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import TopicPartition, check_no_separator
-from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
@@ -69,19 +68,10 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
-from goqueue.model.schemas.tenant_subjects import (
-    local_subject,
-    scope_of_tenant,
-    tenant_of_subject,
-)
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
-
-# What tenants may ask of the cluster at all; everything else concerns others, too.
-_TENANTS_VERBS: Final = frozenset({Verb.CREATE, Verb.IDEMPOTENT_WRITE})
-# Brokers work for all tenants.
-_BROKER_KIND: Final = "Broker"
+from goqueue.service.ownership import OF_TENANTS, Ownership, local
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -151,7 +141,7 @@ class Access:
         self, rules: Rules | None = None, tenants: Callable[[], Container[str]] = frozenset
     ) -> None:
         self._rules = rules
-        self._tenants = tenants
+        self._ownership = Ownership(None if rules is None else tenants)
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -188,7 +178,7 @@ class Access:
     def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
         """May make this topic; the right to make topics at all is enough."""
         check_no_separator(local_name(caller.principal.tenant, name))
-        if not self._is_of_tenant(caller, Resource.TOPIC, name) or not self.allows(
+        if not self.owns(caller, Resource.TOPIC, name) or not self.allows(
             caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE
         ):
             self._check(caller, Resource.TOPIC, name, Verb.CREATE)
@@ -219,7 +209,7 @@ class Access:
         not the name. Ids are no secret, and a client that is told the id was unknown asks for
         metadata again, and again.
         """
-        if not self._is_of_tenant(caller, Resource.TOPIC, name):
+        if not self.owns(caller, Resource.TOPIC, name):
             raise UnknownTopicId(f"there is no topic with id {topic_id}")
         if not self.allows(caller, Resource.TOPIC, name, verb):
             raise TopicAccessDenied(
@@ -260,7 +250,7 @@ class Access:
     def describable_groups(self, caller: Caller) -> DescribableGroups:
         """For lists; the right to see the cluster is enough for all of the caller's tenant."""
         if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
-            return DescribableGroups(lambda name: self._is_of_tenant(caller, Resource.GROUP, name))
+            return DescribableGroups(lambda name: self.owns(caller, Resource.GROUP, name))
         return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
 
     def member_rights(self, caller: Caller, group: str, topics: Iterable[str]) -> MemberRights:
@@ -382,11 +372,25 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
 
+    def alterable_accounts(self, caller: Caller) -> AlterableCluster:
+        """May change users, their keys and the rules of its tenant; those of all tenants, if it has
+        none. Kafka has no other right for it than the one to change the cluster."""
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
+
+    def describable_accounts(self, caller: Caller) -> DescribableCluster:
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+        return DescribableCluster(CLUSTER_NAME)
+
     # --- deciding -------------------------------------------------------------------------
 
     def sees_topic(self, caller: Caller, name: str) -> bool:
         """Whether a list or a description may show the caller this topic."""
         return self.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+
+    def owns(self, caller: Caller, resource: Resource, name: str) -> bool:
+        """For lists of things that whoever may see the cluster sees without further rights."""
+        return self._ownership.has(caller, resource, name)
 
     def pattern(self, caller: Caller, text: str) -> str:
         """A regular expression of the caller, as one over inner names."""
@@ -411,41 +415,15 @@ class Access:
 
     def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """Of callers, and of names, that may belong to a tenant."""
-        if not self._is_of_tenant(caller, resource, name):
+        if not self.owns(caller, resource, name):
             return False
         tenant = caller.principal.tenant
-        if tenant and resource is Resource.CLUSTER and verb not in _TENANTS_VERBS:
+        if tenant and resource is Resource.CLUSTER and verb not in OF_TENANTS:
             return False
-        return self._rule_allows(caller, resource, _local(tenant, resource, name), verb)
+        return self._rule_allows(caller, resource, local(tenant, resource, name), verb)
 
     def _rule_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
-
-    def _is_of_tenant(self, caller: Caller, resource: Resource, name: str) -> bool:
-        """Whether this is the caller's tenant's; without rules there are no other tenants."""
-        if resource is Resource.CLUSTER:
-            return True
-        tenant = caller.principal.tenant
-        if tenant:
-            if resource is Resource.GROUP and name == SQS_GROUP and caller.door is Door.SQS:
-                # Every queue has it; whose queue it is the right to the topic says.
-                return True
-            prefix = f"{tenant}{SEPARATOR}"
-            if resource is Resource.SUBJECT:
-                prefix = scope_of_tenant(tenant)
-            return name.startswith(prefix)
-        if SEPARATOR not in name or caller.principal.kind == _BROKER_KIND:
-            return True
-        # No topic without a tenant has a separator in its name. Groups may: those of tenants that
-        # there are belong to them.
-        if resource is Resource.TOPIC:
-            return False
-        if self._rules is None:
-            return True
-        owner = name.partition(SEPARATOR)[0]
-        if resource is Resource.SUBJECT:
-            owner = tenant_of_subject(name)
-        return owner not in self._tenants()
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
@@ -454,19 +432,21 @@ class Access:
         if tenant or SEPARATOR in name:
             if self._tenant_allows(caller, resource, name, verb):
                 return
-            name = _local(tenant, resource, name)
+            name = local(tenant, resource, name)
             if resource is Resource.TOPIC:
                 check_no_separator(name)
         elif self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
-        what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
-        raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+        raise _denied(caller, resource, name, verb)
+
+    def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if not self._rule_allows(caller, resource, name, verb):
+            raise _denied(caller, resource, name, verb)
 
 
-def _local(tenant: str, resource: Resource, name: str) -> str:
-    if resource is Resource.SUBJECT:
-        return local_subject(tenant, name)
-    return local_name(tenant, name)
+def _denied(caller: Caller, resource: Resource, name: str, verb: Verb) -> AccessDenied:
+    what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
+    return _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
 
 
 def _word(verb: Verb) -> str:

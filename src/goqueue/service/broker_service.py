@@ -26,6 +26,7 @@ from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
+from goqueue.service.tenants import TenantService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
@@ -66,6 +67,7 @@ class BrokerService:
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
+        self.tenants = TenantService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

@@ -7,6 +7,7 @@ from pathlib import Path
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.passwords import Passwords
 from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.tenants import Tenants
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
@@ -27,6 +28,7 @@ class Security:
         self.is_on = config.security_enabled
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
+        self.tenants = Tenants(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
         self.passwords = Passwords()
         # Called after each change of the image, and once at the start.

@@ -28,6 +28,7 @@ from goqueue.doors.http import (
     metrics,
     queues,
     replica_moves,
+    tenants,
     topics,
     tracing,
 )
@@ -80,6 +81,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *client_metrics.ROUTES,
     *client_subscriptions.ROUTES,
     *replica_moves.ROUTES,
+    *tenants.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

@@ -12,6 +12,7 @@ from goqueue.doors.web.sending import RETRY_AFTER_SECONDS
 from goqueue.model import errors as model
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
+from goqueue.model.security.errors import UnknownTenant
 from goqueue.model.transactions.refusals import TransactionRefused
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.InvalidTransactionState: 409,
     model.OffsetOutOfRange: 416,
     model.UnknownDelayedMessage: 404,
+    UnknownTenant: 404,
     model.UnknownBackup: 404,
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,

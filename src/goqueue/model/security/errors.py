@@ -1,6 +1,6 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import Conflict, GoQueueError, InvalidRequest
 
 
 class AuthenticationFailed(GoQueueError):
@@ -23,3 +23,13 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnknownTenant(GoQueueError):
+    """For administrators only."""
+
+    code = "unknown_tenant"
+
+
+class TenantExists(Conflict):
+    code = "tenant_exists"

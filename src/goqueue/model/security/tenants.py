@@ -2,17 +2,21 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from math import isfinite
+from typing import Final, NamedTuple
 
 import msgspec
 
 from goqueue.model.errors import InvalidRequest
 
 NAME_MAX_LENGTH: Final = 63
+# More than there are to set.
+LIMITS_MAX: Final = 100
 # It stands before the names of its things, and in no name that a topic could have by itself.
 SEPARATOR: Final = "@"
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?")
 
+_LIMIT: Final = re.compile(r"[a-z_]{1,63}")
 _PATTERN_MARK: Final = "*"
 _PATTERN: Final = re.compile(rf"\*({_NAME.pattern}{SEPARATOR})")
 
@@ -23,6 +27,26 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     limits: Mapping[str, float] = {}
     created_ms: int = 0
+
+
+class TenantUsage(NamedTuple):
+    """What a tenant has; bytes without copies."""
+
+    users: int
+    topics: int
+    partitions: int
+    bytes: int
+    groups: int
+    transactional_ids: int
+    subjects: int
+
+    @property
+    def has_any(self) -> bool:
+        return any(self)
+
+    def __str__(self) -> str:
+        named = self._asdict().items()
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in named if count)
 
 
 def inner_name(tenant: str, name: str) -> str:
@@ -66,3 +90,11 @@ def check_tenant_name(name: str) -> None:
             f"tenant name: must have 1 to {NAME_MAX_LENGTH} small letters, digits and hyphens, "
             "and begin and end with a letter or digit"
         )
+
+
+def check_limits(limits: Mapping[str, float]) -> None:
+    for name, value in limits.items():
+        if _LIMIT.fullmatch(name) is None:
+            raise InvalidRequest(f"limit {name[:40]!r}: must have 1 to 63 small letters and _")
+        if not isfinite(value) or value < 0:
+            raise InvalidRequest(f"limit {name}: must be 0 or more")
