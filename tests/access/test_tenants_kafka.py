@@ -34,7 +34,8 @@ __all__ = ["worlds"]
 def _producer(world: World) -> dict[str, Any]:
     """The world's own, in all requests that name one."""
     known = {"producer_id": world.producer["producerId"], "producer_epoch": world.producer["epoch"]}
-    return {**known, **{f"transactions.{name}": known[name] for name in known}}
+    within = ("", "transactions.", "v3_and_below_")
+    return {f"{prefix}{name}": value for prefix in within for name, value in known.items()}
 
 
 async def _call(
