@@ -9,17 +9,13 @@ itself uses (decision 26).
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, Protocol, cast
 from uuid import UUID
 
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
     AccessDenied,
-    ClusterAccessDenied,
-    GroupAccessDenied,
-    SubjectAccessDenied,
     TopicAccessDenied,
-    TransactionalIdAccessDenied,
     UnknownTopicId,
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
@@ -71,7 +67,9 @@ from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
+from goqueue.service.denials import denied, word
 from goqueue.service.ownership import OF_TENANTS, Ownership, local
+from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -85,44 +83,6 @@ class Rules(Protocol):
         May be asked from threads, too.
         """
         ...
-
-
-_DENIED: Final[dict[Resource, type[AccessDenied]]] = {
-    Resource.TOPIC: TopicAccessDenied,
-    Resource.GROUP: GroupAccessDenied,
-    Resource.CLUSTER: ClusterAccessDenied,
-    Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
-    Resource.SUBJECT: SubjectAccessDenied,
-}
-_WORDS: Final = {
-    Resource.TOPIC: "topic",
-    Resource.GROUP: "group",
-    Resource.CLUSTER: "the cluster",
-    Resource.TRANSACTIONAL_ID: "transactional id",
-    Resource.SUBJECT: "subject",
-}
-
-
-class SortedParts(NamedTuple):
-    """Parts of a fetch: those to read, and the answers of those that are refused.
-
-    Positions are those of the request, so that answers can be put in its order.
-    """
-
-    readable: Sequence[ReadablePart]
-    refused: dict[int, FetchedPart]
-
-
-class SortedCommit(NamedTuple):
-    """Offsets to commit, without those of the topics that are refused."""
-
-    readable: ReadableCommit
-    refused: frozenset[str]
-
-
-class SortedTransactionCommit(NamedTuple):
-    readable: ReadableTransactionCommit
-    refused: frozenset[str]
 
 
 def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
@@ -213,7 +173,7 @@ class Access:
             raise UnknownTopicId(f"there is no topic with id {topic_id}")
         if not self.allows(caller, Resource.TOPIC, name, verb):
             raise TopicAccessDenied(
-                f"{caller.principal} is not allowed to {_word(verb)} the topic with id {topic_id}"
+                f"{caller.principal} is not allowed to {word(verb)} the topic with id {topic_id}"
             )
 
     def check_sees_all(self, caller: Caller, names: Iterable[str]) -> None:
@@ -437,17 +397,8 @@ class Access:
                 check_no_separator(name)
         elif self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
-        raise _denied(caller, resource, name, verb)
+        raise denied(caller, resource, name, verb)
 
     def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if not self._rule_allows(caller, resource, name, verb):
-            raise _denied(caller, resource, name, verb)
-
-
-def _denied(caller: Caller, resource: Resource, name: str, verb: Verb) -> AccessDenied:
-    what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
-    return _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
-
-
-def _word(verb: Verb) -> str:
-    return verb.name.lower().replace("_", " ")
+            raise denied(caller, resource, name, verb)

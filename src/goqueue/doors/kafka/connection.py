@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from goqueue.doors.kafka.broker_calls import BrokerCalls
 from goqueue.doors.kafka.eager import begin
@@ -29,12 +29,11 @@ from goqueue.doors.kafka.operation import (
     recognised,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
-from goqueue.doors.kafka.tenant_names import tenant_names
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.kafka.unsent_answers import UnsentAnswers
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
-from goqueue.doors.kafka.wire.writing import Chunks, Message
+from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.calls import CALL_API_KEY
 
@@ -326,10 +325,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _handle(self, exchange: Exchange, context: RequestContext) -> None:
         request, exchange.request = exchange.request, None
         exchange.is_handled = True
-        if context.caller.principal.tenant:
-            exchange.message = await _handle_of_tenant(exchange, context, request)
-        else:
-            exchange.message = await exchange.operation.handle(context, request)
+        exchange.message = await exchange.operation.answer(context, request)
         exchange.is_handled = False
         if exchange.has_large_answer:
             # Some take a hundred megabytes, and until they are written few (`Rows`).
@@ -502,15 +498,3 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
-
-
-async def _handle_of_tenant(
-    exchange: Exchange, context: RequestContext, request: Any
-) -> Message | None:
-    """Who has a tenant speaks of things by names that only its tenant knows."""
-    operation, tenant = exchange.operation, context.caller.principal.tenant
-    names = tenant_names(operation.api_key, exchange.version)
-    if request is not None:
-        request = names.inner(request, tenant)
-    message = await operation.handle(context, request)
-    return None if message is None else names.local(message, tenant)
