@@ -7,6 +7,7 @@ from typing import Final
 import httpx
 import pytest
 
+from goqueue.doors.sqs.actions import ACTIONS
 from tests.access.tenant_scene import (
     Untouched,
     Worlds,
@@ -20,9 +21,11 @@ from tests.access.tenant_worlds import ACME, NOBODYS, coming_from
 from tests.access.test_web_nobody import (
     Operation,
     http_operations,
+    query_action,
     registry_operations,
     sqs_operations,
 )
+from tests.access.web_requests import SQS
 
 __all__ = ["worlds"]
 
@@ -64,3 +67,20 @@ def test_the_web_stays_within_the_tenant(worlds: Worlds, operation: Operation) -
 
 def _told(answer: httpx.Response) -> bytes:
     return answer.content + repr(answer.headers.multi_items()).encode()
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_query_protocol_stays_within_the_tenant(worlds: Worlds, action: str) -> None:
+    """Whatever of the queues the other tests left."""
+
+    async def ask() -> list[httpx.Response]:
+        with coming_from(ACME):
+            async with httpx.AsyncClient(base_url=worlds.doors.url, timeout=30) as http:
+                world = worlds.of[ACME]
+                return [await query_action(action, each)(http, world) for each in SQS[action]]
+
+    others = Untouched(worlds)
+    for answer in worlds.run(ask()):
+        check_stays_within(worlds, ACME, _told(answer))
+        assert answer.status_code < 500, answer.text
+    others.check()

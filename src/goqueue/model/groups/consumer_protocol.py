@@ -38,6 +38,10 @@ class _Reader:
         self._data = data
         self._at = 0
 
+    @property
+    def position(self) -> int:
+        return self._at
+
     def int16(self) -> int:
         return int(_INT16.unpack(self.raw(2))[0])
 
@@ -140,14 +144,13 @@ def rename_subscribed(data: bytes, rename: Callable[[str], str]) -> bytes:
     reader = _Reader(data)
     try:
         version = reader.raw(2)
-        topics = reader.strings()
-        parts = [version, _INT32.pack(len(topics)), *(_string(rename(each)) for each in topics)]
+        count = reader.array_size(2)
+        parts = [data[: reader.position], *(_renamed(reader, rename) for _ in range(count))]
         if _INT16.unpack(version)[0] >= 1:
-            user_data = reader.nullable_bytes()
-            parts.append(_INT32.pack(-1 if user_data is None else len(user_data)))
-            parts.append(user_data or b"")
-            parts += _renamed_partitions(reader, rename)
-    except MalformedProtocol:
+            start = reader.position
+            reader.nullable_bytes()
+            parts += (data[start : reader.position], *_renamed_partitions(data, reader, rename))
+    except (MalformedProtocol, struct.error):
         return data
     return b"".join((*parts, reader.rest()))
 
@@ -156,20 +159,28 @@ def rename_assigned(data: bytes, rename: Callable[[str], str]) -> bytes:
     """As `rename_subscribed`, of an assignment."""
     reader = _Reader(data)
     try:
-        return b"".join((reader.raw(2), *_renamed_partitions(reader, rename), reader.rest()))
-    except MalformedProtocol:
+        parts = [reader.raw(2), *_renamed_partitions(data, reader, rename)]
+    except (MalformedProtocol, struct.error):
         return data
+    return b"".join((*parts, reader.rest()))
 
 
-def _renamed_partitions(reader: _Reader, rename: Callable[[str], str]) -> list[bytes]:
+def _renamed(reader: _Reader, rename: Callable[[str], str]) -> bytes:
+    return _string(rename(reader.string()))
+
+
+def _renamed_partitions(
+    data: bytes, reader: _Reader, rename: Callable[[str], str]
+) -> Iterator[bytes]:
     """In the order in which they stand there."""
+    start = reader.position
     count = reader.array_size(6)
-    parts = [_INT32.pack(count)]
+    yield data[start : reader.position]
     for _ in range(count):
-        parts.append(_string(rename(reader.string())))
-        numbers = reader.array_size(4)
-        parts += (_INT32.pack(numbers), reader.raw(4 * numbers))
-    return parts
+        yield _renamed(reader, rename)
+        start = reader.position
+        reader.raw(4 * reader.array_size(4))
+        yield data[start : reader.position]
 
 
 def write_assignment(version: int, partitions: Mapping[str, Sequence[int]]) -> bytes:
