@@ -1,7 +1,11 @@
 """Rules for tests: nobody may do anything but what is listed."""
 
-from goqueue.model.caller import Caller
+from dataclasses import replace
+
+from goqueue.model.caller import Caller, Principal
 from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
+from goqueue.model.security.users import USER_KIND
+from goqueue.service.access import Rules
 
 Grant = tuple[Resource, str, Verb]
 
@@ -34,3 +38,15 @@ def group(name: str, verb: Verb) -> Grant:
 
 def transactional_id(name: str, verb: Verb) -> Grant:
     return (Resource.TRANSACTIONAL_ID, name, verb)
+
+
+class ActingAs:
+    """What rules say of one user, whoever it is that calls; the user can be another one later."""
+
+    def __init__(self, rules: Rules, user: str) -> None:
+        self._rules = rules
+        self.principal = Principal(USER_KIND, user)
+
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        caller = replace(caller, principal=self.principal)
+        return self._rules.allows(caller, resource, name, verb)

@@ -23,10 +23,12 @@ from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
-from goqueue.model.rights import Resource
+from goqueue.model.rights import Resource, TokenOwner
+from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 TOPIC: Final = "canary-topic"
@@ -40,6 +42,7 @@ CONSUMER_GROUP: Final = "canary-consumer-group"
 CLASSIC_GROUP: Final = "canary-classic-group"
 TRANSACTIONAL_ID: Final = "canary-transaction"
 SUBJECT: Final = "canary-subject"
+USER: Final = "canary-user"
 CONTEXT: Final = ":.canary-context:"
 FIFO_QUEUE: Final = "canary-queue.fifo"
 SOURCE_QUEUE: Final = "canary-source.fifo"
@@ -56,6 +59,7 @@ NAMES: Final = {
     Resource.GROUP: GROUP,
     Resource.TRANSACTIONAL_ID: TRANSACTIONAL_ID,
     Resource.SUBJECT: SUBJECT,
+    Resource.USER: USER,
 }
 
 SETTINGS: Final = {
@@ -191,6 +195,10 @@ async def fill(node: Node, http: httpx.AsyncClient, live: WireClient, tenant: st
     await _fill_share_groups(live)
     await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
+    if not tenant:
+        # Of all tenants, by whoever has none.
+        await _fill_rules(node)
+        await _fill_users(node)
     # As after a failed write.
     offline = node.hosted.get(inner_name(tenant, f"{HIDDEN}-offline"), 0)
     assert offline is not None
@@ -307,6 +315,27 @@ async def _fill_streams_groups(live: WireClient) -> None:
             warmup_tasks=[],
         )
         assert joined.error_code.value == 0, joined
+
+
+async def _fill_rules(node: Node) -> None:
+    rule = Rule(
+        resource=Resource.TOPIC, name=f"{HIDDEN}-topic", principal=f"User:{SECRET}-user", verb=None
+    )
+    await BrokerService(node).rules.add(ANYONE, [rule])
+
+
+async def _fill_users(node: Node) -> None:
+    service = BrokerService(node)
+    for name in (USER, f"{HIDDEN}-user"):
+        await service.users.create(ANYONE, name, f"{SECRET}-password")
+    await node.security.tokens.create(
+        TokenOwner(f"User:{HIDDEN}-user"),
+        requester=ANYONE.principal,
+        renewers=[f"User:{HIDDEN}-renewer"],
+        max_lifetime_ms=None,
+        tenant="",
+        is_of_user=True,
+    )
 
 
 async def _trace_id(http: httpx.AsyncClient) -> str:

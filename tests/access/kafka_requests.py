@@ -23,6 +23,7 @@ from tests.access.canaries import (
     SHARE_GROUP,
     STREAMS_GROUP,
     TOPIC,
+    USER,
     World,
 )
 
@@ -113,7 +114,29 @@ _STREAMS_JOIN: Final = {
     "task_end_offsets": (),
 }
 
+_ANY_RULE: Final = {
+    "resource_type_filter": 1,
+    "pattern_type_filter": 1,
+    "operation": 1,
+    "permission_type": 1,
+}
+
 VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
+    "DescribeAcls": (Variant(_ANY_RULE),),
+    "DeleteAcls": (Variant({f"filters.{name}": value for name, value in _ANY_RULE.items()}),),
+    "CreateAcls": (
+        Variant(
+            {
+                "creations.resource_type": 2,
+                "creations.resource_name": "canary-topic",
+                "creations.resource_pattern_type": 3,
+                "creations.principal": "User:canary",
+                "creations.host": "*",
+                "creations.operation": 3,
+                "creations.permission_type": 3,
+            }
+        ),
+    ),
     "Produce": (
         Variant(
             {"topic_data.partition_data.records": _BATCH, "acks": -1, "transactional_id": None}
@@ -173,6 +196,28 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "StreamsGroupDescribe": (Variant({"group_ids": (STREAMS_GROUP,)}),),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),
+    "CreateDelegationToken": (
+        Variant({"owner_principal_type": "User", "renewers.principal_type": "User"}),
+    ),
+    # All there are, and those of one owner.
+    "DescribeDelegationToken": (
+        Variant({"owners": None}),
+        Variant({"owners.principal_type": "User", "owners.principal_name": USER}),
+    ),
+    "DescribeUserScramCredentials": (Variant({"users": None}), Variant({"users.name": USER})),
+    "AlterUserScramCredentials": (
+        Variant({"deletions.name": USER, "deletions.mechanism": 1, "upsertions": ()}),
+        Variant(
+            {
+                "deletions": (),
+                "upsertions.name": USER,
+                "upsertions.mechanism": 1,
+                "upsertions.iterations": 4_096,
+                "upsertions.salt": b"salt",
+                "upsertions.salted_password": bytes(32),
+            }
+        ),
+    ),
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "AlterShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "DeleteShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),

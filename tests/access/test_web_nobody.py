@@ -16,6 +16,7 @@ from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 from tests.access.canaries import TOPIC, Doors, World, sqs
 from tests.access.conftest import Scene
+from tests.access.rule_sets import alternatives
 from tests.access.web_requests import HTTP, REGISTRY, SQS, Fields, WebRequest
 
 Call = Callable[[httpx.AsyncClient, World], Awaitable[httpx.Response]]
@@ -108,14 +109,14 @@ def test_every_route_and_action_is_tried() -> None:
     assert set(ACTIONS) == set(SQS)
 
 
-async def _call(doors: Doors, call: Call, world: World) -> httpx.Response:
+async def call_at(doors: Doors, call: Call, world: World) -> httpx.Response:
     async with httpx.AsyncClient(base_url=doors.url, timeout=30) as http:
         return await call(http, world)
 
 
-def check_tells_nothing(scene: Scene, answer: httpx.Response) -> None:
+def check_tells_nothing(world: World, answer: httpx.Response) -> None:
     told = answer.content + repr(answer.headers.multi_items()).encode()
-    for secret in scene.world.secrets:
+    for secret in world.secrets:
         assert secret not in told, answer.text
     asked = str(answer.request.url).encode() + answer.request.content
     # The handle of a move task names its queue, in base 64.
@@ -137,12 +138,12 @@ def is_refusal(answer: httpx.Response) -> bool:
 @pytest.mark.parametrize("operation", EVERY_OPERATION)
 def test_nobody_learns_or_changes_anything(scene: Scene, operation: Operation) -> None:
     declared = {(need.resource, need.verb) for need in operation.needs}
-    declared |= {(Resource.CLUSTER, need.verb) for need in operation.needs if need.or_cluster}
+    declared |= {each for need in operation.needs for each in alternatives(need)}
     for call in operation.calls:
         scene.nobody.asked.clear()
         before = scene.world.state()
-        answer = scene.run(_call(scene.closed, call, scene.world))
-        check_tells_nothing(scene, answer)
+        answer = scene.run(call_at(scene.closed, call, scene.world))
+        check_tells_nothing(scene.world, answer)
         assert not scene.world.changes_since(before), answer.text
         assert scene.nobody.asked <= declared, answer.text
         if any(need.refused is not Refused.LEFT_OUT for need in operation.needs):
@@ -158,7 +159,7 @@ def test_each_need_is_asked_for_and_refused(scene: Scene, operation: Operation) 
         for call in operation.calls:
             scene.but_one.deny(need)
             before = scene.world.state()
-            answer = scene.run(_call(scene.nearly_open, call, scene.world))
+            answer = scene.run(call_at(scene.nearly_open, call, scene.world))
             if (need.resource, need.verb) not in scene.but_one.asked:
                 continue
             was_asked = True
@@ -173,8 +174,8 @@ def test_the_query_protocol_refuses_the_same(scene: Scene, action: str) -> None:
     needs = ACTIONS[action].needs
     if any(need.refused is not Refused.LEFT_OUT for need in needs):
         for fields in SQS[action]:
-            answer = scene.run(_call(scene.closed, query_action(action, fields), scene.world))
-            check_tells_nothing(scene, answer)
+            answer = scene.run(call_at(scene.closed, query_action(action, fields), scene.world))
+            check_tells_nothing(scene.world, answer)
             assert "AccessDenied" in answer.text, answer.text
 
 
@@ -194,6 +195,6 @@ def test_whoever_may_see_no_topic_is_told_of_none(scene: Scene, operation: Opera
     """Whatever an operation declares: what it tells of groups and transactions may name topics."""
     for call in operation.calls:
         scene.but_one.denied = {(Resource.TOPIC, verb) for verb in Verb}
-        answer = scene.run(_call(scene.nearly_open, call, scene.world))
+        answer = scene.run(call_at(scene.nearly_open, call, scene.world))
         asked = str(answer.request.url).encode() + answer.request.content
         assert TOPIC.encode() in asked or TOPIC not in answer.text, answer.text

@@ -62,6 +62,13 @@ def _in_transaction(path: str, **more: Any) -> Makes:
     return _made(lambda w: WebRequest(path, {**w.producer, **more}))
 
 
+_RULE: Final = {
+    "resource": "topic",
+    "name": TOPIC,
+    "principal": "User:canary-user",
+    "operation": "read",
+}
+
 HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("POST", "/topics"): _plain("/topics", {"name": "canary-new"}),
     ("GET", "/topics"): _plain("/topics"),
@@ -228,6 +235,24 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("PATCH", "/tenants/{tenant:str}"): _plain("/tenants/newcomers", {"limits": {"topics": 1}}),
     ("DELETE", "/tenants/{tenant:str}"): _plain("/tenants/newcomers"),
     ("GET", "/tenants/{tenant:str}/usage"): _plain("/tenants/newcomers/usage"),
+    ("GET", "/users"): _plain("/users"),
+    ("POST", "/users"): _plain("/users", {"name": "canary-user", "password": "from nobody"}),
+    ("GET", "/users/{name:str}"): _plain("/users/canary-user"),
+    ("PATCH", "/users/{name:str}"): (
+        *_plain("/users/canary-user", {"password": "from nobody"}),
+        *_plain("/users/canary-user", {"admin": True}),
+    ),
+    ("DELETE", "/users/{name:str}"): _plain("/users/canary-user"),
+    ("GET", "/keys"): (*_plain("/keys"), *_plain("/keys?user=canary-user")),
+    ("POST", "/users/{name:str}/keys"): _plain("/users/canary-user/keys", {"kind": "api"}),
+    ("DELETE", "/keys/{key_id:str}"): _plain("/keys/canary-key"),
+    ("GET", "/rules"): _plain("/rules"),
+    ("POST", "/rules"): _plain("/rules", {"rules": [_RULE]}),
+    ("DELETE", "/rules"): _plain("/rules?resource=topic"),
+    ("GET", "/whoami"): _plain("/whoami"),
+    ("POST", "/session"): _plain("/session", {"name": "canary-user", "password": "from nobody"}),
+    ("GET", "/session"): _plain("/session"),
+    ("DELETE", "/session"): _plain("/session"),
     ("GET", "/healthz"): _plain("/healthz"),
     ("GET", "/readyz"): _plain("/readyz"),
     ("GET", "/"): _plain("/"),
@@ -316,8 +341,13 @@ def _queue(**fields: Any) -> Fields:
 
 _SENT: Final = {"MessageBody": "from nobody", "MessageGroupId": "g", "MessageDeduplicationId": "n"}
 
+_POLICY: Final = (
+    '{"Statement": {"Effect": "Allow", "Principal": {"AWS": "canary-user"}, '
+    '"Action": "SQS:SendMessage", "Resource": "*"}}'
+)
+
 SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
-    "AddPermission": (_queue(Label="l", AWSAccountIds=["1"], Actions=["SendMessage"]),),
+    "AddPermission": (_queue(Label="l", AWSAccountIds=["canary-user"], Actions=["SendMessage"]),),
     "CancelMessageMoveTask": (lambda w: {"TaskHandle": w.move_task},),
     "ChangeMessageVisibility": (
         lambda w: {
@@ -339,6 +369,10 @@ SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
         lambda _: {
             "QueueName": "canary-new.fifo",
             "Attributes": {"FifoQueue": "true", "RedrivePolicy": REDRIVE_POLICY},
+        },
+        lambda _: {
+            "QueueName": "canary-new.fifo",
+            "Attributes": {"FifoQueue": "true", "Policy": _POLICY},
         },
     ),
     "DeleteMessage": (lambda w: {"QueueUrl": URL, "ReceiptHandle": w.sqs_receipt},),
@@ -363,6 +397,7 @@ SQS: Final[Mapping[str, tuple[Fields, ...]]] = {
     "SetQueueAttributes": (
         _queue(Attributes={"VisibilityTimeout": "9"}),
         _queue(Attributes={"RedrivePolicy": REDRIVE_POLICY}),
+        _queue(Attributes={"Policy": _POLICY}),
     ),
     "StartMessageMoveTask": (lambda _: {"SourceArn": ARN},),
     "TagQueue": (_queue(Tags={"a": "b"}),),

@@ -8,7 +8,10 @@ from celery import Celery, Task
 URL = os.environ["SQS_URL"]
 NOTES = Path(os.environ["NOTES"])
 
-app = Celery("orders", broker="sqs://any:any@" + URL.removeprefix("http://"))
+# The id and the secret of a key; any will do while security is off.
+KEY = os.environ.get("SQS_KEY", "any:any")
+
+app = Celery("orders", broker=f"sqs://{KEY}@" + URL.removeprefix("http://"))
 app.conf.update(
     broker_transport_options={
         "region": "eu-central-1",

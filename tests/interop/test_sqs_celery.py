@@ -17,7 +17,7 @@ APP = "tests.interop.sqs_celery_app"
 
 
 class Application:
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, key: str = "any:any") -> None:
         self.queue = new_name()
         self.notes = folder / "notes"
         self.notes.touch()
@@ -25,6 +25,7 @@ class Application:
         self._environment = {
             **os.environ,
             "SQS_URL": url,
+            "SQS_KEY": key,
             "NOTES": str(self.notes),
             "QUEUE": self.queue,
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),

@@ -332,6 +332,7 @@ class Node:
             self.hosted.removal.run_forever(),
             self.groups.match_topics_forever(),
             self.compactor.run_forever(),
+            self.security.tokens.expire_forever(),
         ]
         if self.cluster is not None:
             upkeep.append(self.hosted.note_watermarks_forever())

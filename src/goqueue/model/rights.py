@@ -59,7 +59,13 @@ VERBS: Final[Mapping[Resource, tuple[Verb, ...]]] = {
         Verb.DESCRIBE_CONFIGS,
         Verb.ALTER_CONFIGS,
     ),
-    Resource.GROUP: (Verb.READ, Verb.DELETE, Verb.DESCRIBE),
+    Resource.GROUP: (
+        Verb.READ,
+        Verb.DELETE,
+        Verb.DESCRIBE,
+        Verb.DESCRIBE_CONFIGS,
+        Verb.ALTER_CONFIGS,
+    ),
     Resource.CLUSTER: (
         Verb.CREATE,
         Verb.ALTER,
@@ -69,6 +75,10 @@ VERBS: Final[Mapping[Resource, tuple[Verb, ...]]] = {
         Verb.ALTER_CONFIGS,
         Verb.IDEMPOTENT_WRITE,
     ),
+    Resource.TRANSACTIONAL_ID: (Verb.WRITE, Verb.DESCRIBE),
+    Resource.DELEGATION_TOKEN: (Verb.DESCRIBE,),
+    Resource.USER: (Verb.CREATE_TOKENS, Verb.DESCRIBE_TOKENS),
+    Resource.SUBJECT: (Verb.READ, Verb.WRITE, Verb.DELETE, Verb.ALTER_CONFIGS),
 }
 
 # The one resource of its kind; Kafka's name for it.
@@ -104,6 +114,12 @@ class ReadableTopics(_Allowed):
 
 
 class ReadableSubjects(_Allowed):
+    __slots__ = ()
+
+
+class SeenKeyUsers(_Allowed):
+    """Users whose keys may be seen."""
+
     __slots__ = ()
 
 
@@ -200,6 +216,9 @@ class SchemaScope(NamedTuple):
 ReadableScope = NewType("ReadableScope", SchemaScope)
 ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
+# One's own key, or any with the right to alter the cluster.
+RemovableKey = NewType("RemovableKey", str)
+
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)
 InspectableCluster = NewType("InspectableCluster", str)
@@ -208,5 +227,9 @@ ConfigurableCluster = NewType("ConfigurableCluster", str)
 AlterableCluster = NewType("AlterableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.
 ActingCluster = NewType("ActingCluster", str)
+# A user whose password may be changed: by itself, or by who may change any.
+ChangeableUser = NewType("ChangeableUser", str)
+# For whom a delegation token may be made, written `User:alice`.
+TokenOwner = NewType("TokenOwner", str)
 # Producing with a producer id without a transactional id.
 IdempotentWriter = NewType("IdempotentWriter", str)

@@ -26,6 +26,7 @@ from goqueue.model.rights import (
     ActingCluster,
     AlterableCluster,
     AlterableTopic,
+    ChangeableUser,
     ConfigurableCluster,
     ConfigurableGroup,
     ConfigurableScope,
@@ -55,8 +56,11 @@ from goqueue.model.rights import (
     ReadableTopic,
     ReadableTopics,
     ReadableTransactionCommit,
+    RemovableKey,
     Resource,
     SchemaScope,
+    SeenKeyUsers,
+    TokenOwner,
     Verb,
     WritablePartitions,
     WritableSubject,
@@ -65,8 +69,11 @@ from goqueue.model.rights import (
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
+from goqueue.model.security.tokens import DelegationToken
+from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
+from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.denials import denied, word
 from goqueue.service.ownership import OF_TENANTS, Ownership, local
 from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
@@ -102,6 +109,11 @@ class Access:
     ) -> None:
         self._rules = rules
         self._ownership = Ownership(None if rules is None else tenants)
+        self.waits = AllowedWaits()
+
+    @property
+    def has_rules(self) -> bool:
+        return self._rules is not None
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -328,6 +340,12 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
         return AlterableCluster(CLUSTER_NAME)
 
+    def marking_cluster(self, caller: Caller) -> ActingCluster:
+        """To end a hanging transaction; administrators may as well as brokers (KIP-1037)."""
+        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER):
+            return self.acting_cluster(caller)
+        return ActingCluster(CLUSTER_NAME)
+
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
@@ -341,6 +359,42 @@ class Access:
     def describable_accounts(self, caller: Caller) -> DescribableCluster:
         self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
         return DescribableCluster(CLUSTER_NAME)
+
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password, and make keys of its own."""
+        if not _is_self(caller, name):
+            self.alterable_accounts(caller)
+        return ChangeableUser(name)
+
+    def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
+        """Everyone may make delegation tokens of its own (KIP-373)."""
+        if owner != str(caller.principal):
+            self._check(caller, Resource.USER, owner, Verb.CREATE_TOKENS)
+        return TokenOwner(owner)
+
+    def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
+        """Its owner, those who may renew it, and who may see it or all of its owner."""
+        asks = str(caller.principal)
+        is_named = asks == token.owner or asks in token.renewers
+        sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
+        sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
+        return is_named or sees_it or sees_all
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self.alterable_accounts(caller)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself; those of other tenants are left out
+        by whoever lists them."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
 
     # --- deciding -------------------------------------------------------------------------
 
@@ -402,3 +456,8 @@ class Access:
     def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if not self._rule_allows(caller, resource, name, verb):
             raise denied(caller, resource, name, verb)
+
+
+def _is_self(caller: Caller, user: str) -> bool:
+    principal = caller.principal
+    return principal.kind == USER_KIND and principal.name == user

@@ -1,10 +1,14 @@
 """Who somebody is, by what it shows. Every door asks here, and nowhere else."""
 
-import asyncio
+from typing import Final
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Principal
 from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.logins import Login
+from goqueue.model.security.users import BROKERS, USER_KIND
+
+OAUTHBEARER: Final = "OAUTHBEARER"
 
 
 class Authentication:
@@ -12,23 +16,68 @@ class Authentication:
 
     def __init__(self, node: Node) -> None:
         self._security = node.security
-        self._delay_s = node.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def is_on(self) -> bool:
         return self._security.is_on
 
     async def by_password(self, name: str, password: str) -> Principal:
+        found = await self.of_password(name, password)
+        if found is None:
+            raise await self._refused()
+        return found
+
+    async def of_password(self, name: str, password: str) -> Principal | None:
+        """As `by_password`, without the delay: who asks sees to it."""
         user = self._security.image.users.get(name)
         if await self._security.passwords.fits(user, password) and user is not None:
             return user.principal
-        raise await self._refused()
+        return None
+
+    async def by_jwt(self, token: str) -> Login:
+        """By a token of the identity provider."""
+        try:
+            return await self.of_jwt(token)
+        except AuthenticationFailed:
+            await self.delay()
+            raise AuthenticationFailed("authentication failed: the token is not valid") from None
+
+    async def of_jwt(self, token: str) -> Login:
+        """As `by_jwt`, without the delay, and with the reason, which is not for the client.
+
+        Who is a user here is one of that user's tenant. A name that is none can be given rights all
+        the same, as in Kafka.
+        """
+        bearer_tokens = self._security.bearer_tokens
+        if bearer_tokens is None:
+            raise AuthenticationFailed("there is no identity provider (oauth.jwks.file)")
+        bearer = await bearer_tokens.verify(token)
+        user = self._security.image.users.get(bearer.name)
+        return Login(
+            principal=Principal(USER_KIND, bearer.name) if user is None else user.principal,
+            mechanism=OAUTHBEARER,
+            expires_ms=bearer.expires_ms,
+            is_stored=user is not None,
+        )
+
+    def holds(self, login: Login) -> bool:
+        """Whether a log-in is still worth something; quick, for every request. Not by the time,
+        which whoever has the log-in looks at."""
+        if login.token_id is not None and login.token_id not in self._security.image.tokens:
+            return False
+        return not login.is_stored or self.is_current(login.principal)
 
     def is_current(self, principal: Principal) -> bool:
         """Whether who logged in earlier is still somebody; quick, for every request."""
+        if principal == BROKERS:
+            return True
         user = self._security.image.users.get(principal.name)
         return user is not None and user.tenant == principal.tenant
 
+    async def delay(self) -> None:
+        """Before whoever failed is told: who guesses waits."""
+        await self._security.failed_logins.delay()
+
     async def _refused(self) -> AuthenticationFailed:
-        await asyncio.sleep(self._delay_s)
+        await self.delay()
         return AuthenticationFailed("authentication failed: user name or password are wrong")

@@ -14,6 +14,7 @@ from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
 from goqueue.service.hosted_members import HostedMemberService
 from goqueue.service.hosted_producers import HostedProducerService
+from goqueue.service.keys import KeyService
 from goqueue.service.log import LogService
 from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
@@ -22,14 +23,19 @@ from goqueue.service.queues import QueueService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.rules import RuleService
+from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.tenants import TenantService
+from goqueue.service.tokens import TokenService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
+from goqueue.service.users import UserService
+from goqueue.service.web_logins import WebLogins
 
 
 class BrokerService:
@@ -40,6 +46,9 @@ class BrokerService:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
         access = Access(rules, lambda: node.security.image.tenants)
+        access = Access(rules)
+        if rules is not None:
+            node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)
@@ -68,6 +77,12 @@ class BrokerService:
         self.administration = Administration(node, access, routing)
         self.authentication = Authentication(node)
         self.tenants = TenantService(node, access)
+        self.rules = RuleService(node, access)
+        self.web_logins = WebLogins(node, self.authentication)
+        self.keys = KeyService(node, access)
+        self.log_ins = LogIns(node, self.authentication)
+        self.users = UserService(node, access)
+        self.tokens = TokenService(node, access)
 
     @property
     def config(self) -> BrokerConfig:

@@ -12,6 +12,7 @@ from goqueue.model.errors import (
     TransactionalIdAccessDenied,
 )
 from goqueue.model.rights import Resource, Verb
+from goqueue.model.security.errors import TokenAccessDenied
 
 _DENIED: Final[dict[Resource, type[AccessDenied]]] = {
     Resource.TOPIC: TopicAccessDenied,
@@ -19,6 +20,8 @@ _DENIED: Final[dict[Resource, type[AccessDenied]]] = {
     Resource.CLUSTER: ClusterAccessDenied,
     Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
     Resource.SUBJECT: SubjectAccessDenied,
+    Resource.USER: TokenAccessDenied,
+    Resource.DELEGATION_TOKEN: TokenAccessDenied,
 }
 _WORDS: Final = {
     Resource.TOPIC: "topic",
@@ -26,6 +29,8 @@ _WORDS: Final = {
     Resource.CLUSTER: "the cluster",
     Resource.TRANSACTIONAL_ID: "transactional id",
     Resource.SUBJECT: "subject",
+    Resource.USER: "user",
+    Resource.DELEGATION_TOKEN: "delegation token",
 }
 
 

@@ -1,10 +1,12 @@
 """Members that live in the broker, for clients that do not speak a group protocol."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.errors import AccessDenied
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
     CooperativeJoin,
@@ -15,6 +17,14 @@ from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
 from goqueue.model.names import TopicPartition
 from goqueue.model.rights import MemberRights
 from goqueue.service.access import Access
+
+
+class _RulesHaveChanged(AccessDenied):
+    pass
+
+
+def _rules_have_changed() -> None:
+    raise _RulesHaveChanged("rules have changed")
 
 
 class HostedMemberService:
@@ -92,10 +102,23 @@ class HostedMemberService:
         after: int | None = None,
     ) -> MemberPoll:
         """`after` is the last answer that the client has; what was lost is delivered again."""
-        rights = self._rights(caller, group)
-        return await self._members.poll(
-            rights, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
-        )
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + timeout_ms / 1000
+        while True:
+            rights = self._rights(caller, group)
+            left_ms = max(0, round((ends_at - loop.time()) * 1000))
+            polling = self._members.poll(
+                rights, member_id, max_records=max_records, timeout_ms=left_ms, after=after
+            )
+            if not self._access.has_rules:
+                return await polling
+            # Its rights went with it to the broker where the member lives. Once rules have
+            # changed it is begun again, with those that there are then.
+            try:
+                async with self._access.waits.while_allowed(_rules_have_changed):
+                    return await polling
+            except _RulesHaveChanged:
+                continue
 
     async def commit(
         self,

@@ -15,6 +15,7 @@ from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
+from goqueue.model.errors import AccessDenied
 from goqueue.model.log import (
     CountRequest,
     EpochEnd,
@@ -98,7 +99,26 @@ class LogService:
             consumer=caller.client_id,
             rack=rack,
         )
+        if self._access.has_rules:
+            fetching = self._still_readable(caller, fetching)
         return _with_refused(fetching, refused) if refused else fetching
+
+    async def _still_readable(
+        self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
+    ) -> list[FetchedPart]:
+        """The fetch may have waited, and rights may have been taken away meanwhile."""
+        before = self._access.waits.changes
+        parts = await fetching
+        if before == self._access.waits.changes:
+            return parts
+        return [self._checked_again(caller, part) for part in parts]
+
+    def _checked_again(self, caller: Caller, part: FetchedPart) -> FetchedPart:
+        try:
+            self._access.readable_topic(caller, part.topic)
+        except AccessDenied as error:
+            return FetchedPart(part.topic, part.index, error)
+        return part
 
     def fetch_ready(
         self,
@@ -113,7 +133,13 @@ class LogService:
         looks_at_all: bool,
         rack: str = "",
     ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
-        """As `fetch`, of those parts of a session that may have something to tell."""
+        """As `fetch`, of those parts of a session that may have something to tell: all of them,
+        once rules have changed. Each is asked for again whenever it is looked at."""
+        changes = self._access.waits.changes
+        if ready.rule_changes != changes:
+            ready.rule_changes = changes
+            for key in parts:
+                ready.add(key)
         return self._log.fetch_ready(
             ready,
             parts,
@@ -132,7 +158,12 @@ class LogService:
     ) -> RecordPage:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
-        return await self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        reading = self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
+        if not wanted.max_wait_ms or not self._access.has_rules:
+            return await reading
+        check = partial(self._access.readable_topic, caller, topic)
+        async with self._access.waits.while_allowed(check):
+            return await reading
 
     async def count_records(
         self, caller: Caller, topic: str, index: int, wanted: CountRequest

@@ -25,13 +25,15 @@ class Refused(Enum):
 class Need:
     """`names` says where the request names what it is about: fields of a Kafka request in dots
     (`topics.name`), a part of a path or a field of a body, several with commas; empty for the
-    cluster and for lists. `or_cluster`: the same right on the cluster is enough."""
+    cluster and for lists. `or_cluster`: the same right on the cluster is enough; `or_verb`: this
+    one is."""
 
     resource: Resource
     verb: Verb
     names: str = ""
     refused: Refused = Refused.WHOLE
     or_cluster: bool = False
+    or_verb: Verb | None = None
 
 
 # `OPEN` in place of needs: anyone may ask, and the answer tells nothing of what is stored.

@@ -56,7 +56,15 @@ class QueueService:
         """Lease messages of any partition; waits as long as the request says."""
         reader = self._access.readable_group(caller, group)
         readable = self._access.readable_topic(caller, topic)
-        return await self._queues.receive(reader, readable, request)
+        if not self._access.has_rules:
+            return await self._queues.receive(reader, readable, request)
+
+        def check() -> None:
+            self._access.readable_group(caller, group)
+            self._access.readable_topic(caller, topic)
+
+        async with self._access.waits.while_allowed(check):
+            return await self._queues.receive(reader, readable, request)
 
     async def settle(
         self,

@@ -7,7 +7,13 @@ from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.errors import GoQueueError, NotLeader, UnknownPartition, UnknownTopicId
+from goqueue.model.errors import (
+    AccessDenied,
+    GoQueueError,
+    NotLeader,
+    UnknownPartition,
+    UnknownTopicId,
+)
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -102,8 +108,21 @@ class ShareGroupService:
         if refused:
             # They are news that the member waits for.
             request = replace(request, max_wait_ms=0)
-        found = await self._groups.fetch(group, member.member_id, topics, request)
-        return [*refused, *found]
+        fetching = self._groups.fetch(group, member.member_id, topics, request)
+        if not self._access.has_rules or request.max_wait_ms <= 0:
+            return [*refused, *await fetching]
+
+        def check() -> None:
+            self._access.readable_group(caller, member.group_id)
+            for name in topics.values():
+                self._access.readable_topic(caller, name)
+
+        try:
+            async with self._access.waits.while_allowed(check):
+                return await fetching
+        except AccessDenied:
+            # With what is left, and without waiting: the refusal is news.
+            return await self.fetch(caller, member, replace(request, max_wait_ms=0))
 
     async def acknowledge(
         self,

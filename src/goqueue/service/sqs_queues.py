@@ -17,6 +17,7 @@ from goqueue.model.queues.policies import (
 )
 from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
 from goqueue.service.access import Access
+from goqueue.service.queue_policies import QueuePolicies
 
 
 class SqsQueueService:
@@ -25,6 +26,7 @@ class SqsQueueService:
         self._fifo = node.fifo
         self._news = node.news
         self._access = access
+        self._policies = QueuePolicies(node, access)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -64,11 +66,16 @@ class SqsQueueService:
     ) -> SqsQueue:
         topic = self._access.creatable_topic(caller, name)
         self._check_dead_letters(caller, attributes)
+        policy = attributes.get("Policy")
+        if policy:
+            self._policies.check(caller, name, policy)
         adopted = None
         if self._catalogue.is_made_elsewhere(topic):
             # Its settings will be those of the queue.
             adopted = self._access.configurable_topic(caller, name)
         queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
+        if policy:
+            await self._policies.apply(caller, name, "", policy)
         await self._news.spread()
         return queue
 
@@ -77,7 +84,14 @@ class SqsQueueService:
     ) -> None:
         topic = self._access.configurable_topic(caller, name)
         self._check_dead_letters(caller, attributes)
-        await self._catalogue.set_attributes(topic, attributes)
+        policy = attributes.get("Policy")
+        if policy is None:
+            await self._catalogue.set_attributes(topic, attributes)
+        else:
+            self._policies.check(caller, name, policy)
+            old = self._catalogue.find(topic).attributes.get("Policy", "")
+            await self._catalogue.set_attributes(topic, attributes)
+            await self._policies.apply(caller, name, old, policy)
         await self._news.spread()
 
     def _check_dead_letters(self, caller: Caller, attributes: Mapping[str, str]) -> None:
@@ -102,7 +116,17 @@ class SqsQueueService:
 
     async def _change_policy(self, caller: Caller, name: str, change: Callable[[str], str]) -> None:
         topic = self._access.configurable_topic(caller, name)
-        await self._catalogue.change_policy(topic, change)
+        self._policies.check(caller, name)
+        old = new = ""
+
+        def changed(text: str) -> str:
+            nonlocal old, new
+            old, new = text, change(text)
+            self._policies.check(caller, name, new)
+            return new
+
+        await self._catalogue.change_policy(topic, changed)
+        await self._policies.apply(caller, name, old, new)
         await self._news.spread()
 
     async def set_tags(self, caller: Caller, name: str, tags: Mapping[str, str | None]) -> None:

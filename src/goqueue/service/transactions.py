@@ -140,7 +140,7 @@ class TransactionService:
 
         administrators with a hanging one.
         """
-        right = self._access.acting_cluster(caller)
+        right = self._access.marking_cluster(caller)
         await self._transactions.markers.write(
             right,
             place,

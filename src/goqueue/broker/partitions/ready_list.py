@@ -36,7 +36,7 @@ class Watch(Waiter):
 class ReadyList:
     """In the order in which they are to be looked at. Used by one fetch at a time."""
 
-    __slots__ = ("_ready", "_waiter", "_watches", "is_closed", "is_hurried")
+    __slots__ = ("_ready", "_waiter", "_watches", "is_closed", "is_hurried", "rule_changes")
 
     def __init__(self) -> None:
         self._ready: dict[Hashable, None] = {}
@@ -44,6 +44,8 @@ class ReadyList:
         self._waiter: FetchWaiter | None = None
         self.is_closed = False
         self.is_hurried = False
+        # How often rules had changed when all of them were looked at.
+        self.rule_changes = 0
 
     def __len__(self) -> int:
         return len(self._ready)

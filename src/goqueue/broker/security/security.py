@@ -4,10 +4,17 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from goqueue.broker.security.failed_logins import FailedLogins
+from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
+from goqueue.broker.security.oauth.bearer_tokens import open_bearer_tokens
 from goqueue.broker.security.passwords import Passwords
+from goqueue.broker.security.rules import RuleBook
+from goqueue.broker.security.scram_records import ScramRecords
+from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
 from goqueue.broker.security.tenants import Tenants
+from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
@@ -30,7 +37,14 @@ class Security:
         self.users = Users(changes, follower, clock_ms)
         self.tenants = Tenants(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
+        self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()
+        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
+        # None: there is no identity provider.
+        self.bearer_tokens = open_bearer_tokens(config)
+        self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
+        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
+        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
 
@@ -44,6 +58,10 @@ class Security:
         given = self._config.security_master_key_file
         path = Path(given) if given else self._config.data_dir / FILE_NAME
         return MasterKey.load(path, may_make=not given and not self._config.cluster)
+
+    @cached_property
+    def scram_records(self) -> ScramRecords:
+        return ScramRecords(self.master_key, lambda: self.image, self.clock_ms)
 
     def changed(self) -> None:
         for listener in self.listeners:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -9,15 +10,17 @@ from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.errors import PolicyViolation
-from goqueue.model.rights import AlterableCluster, DescribableCluster
-from goqueue.model.security.errors import UnknownUser, UserExists
-from goqueue.model.security.users import ScramRecord, User, check_user_name
+from goqueue.model.rights import AlterableCluster, ChangeableUser, DescribableCluster
+from goqueue.model.security.errors import UnknownCredential, UnknownUser, UserExists
+from goqueue.model.security.users import USER_KIND, ScramRecord, User, check_user_name
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, make_record
 
 # Each is read at every start and held by every broker.
-USERS_MAX = 100_000
+USERS_MAX: Final = 100_000
+# etcd takes 128 operations in a transaction.
+DELETES_AT_ONCE: Final = 100
 
 
 class Users:
@@ -31,6 +34,10 @@ class Users:
     def all(self, _cluster: DescribableCluster) -> Mapping[str, User]:
         return self._follower.image.security.users
 
+    def find(self, name: str) -> User | None:
+        """For what was already allowed."""
+        return self._follower.image.security.users.get(name)
+
     async def create(
         self,
         _cluster: AlterableCluster,
@@ -41,8 +48,7 @@ class Users:
         is_admin: bool = False,
     ) -> User:
         check_user_name(name)
-        if len(self._follower.image.security.users) >= USERS_MAX:
-            raise PolicyViolation(f"there are {USERS_MAX} users already")
+        self._check_room()
         user = User(
             name=name, tenant=tenant, is_admin=is_admin, scram=scram, created_ms=self._clock_ms()
         )
@@ -56,16 +62,30 @@ class Users:
         return user
 
     async def set_scram(
-        self, _cluster: AlterableCluster, name: str, changes: Mapping[str, ScramRecord | None]
+        self,
+        _cluster: AlterableCluster,
+        name: str,
+        changes: Mapping[str, ScramRecord | None],
+        *,
+        tenant: str = "",
     ) -> None:
-        """Set or remove records by mechanism. Kafka's tools make users that way, and remove them by
-        the last of their records."""
+        """Set or remove records by mechanism. Kafka's tools make users that way, of the `tenant`,
+        and remove them by the last of their records: one that has no keys is gone then."""
         check_user_name(name)
 
         def changed(current: User | None) -> User | None:
-            user = current or User(name=name, created_ms=self._clock_ms())
+            user = current or User(name=name, tenant=tenant, created_ms=self._clock_ms())
+            if current is None:
+                self._check_room()
+            if user.tenant != tenant and tenant:
+                raise UserExists(f"user {name!r} is there already")
+            for mechanism, record in changes.items():
+                if record is None and mechanism not in user.scram:
+                    raise UnknownCredential(f"user {name!r} has no {mechanism} credential")
             kept = {**user.scram, **changes}
             scram = {mechanism: record for mechanism, record in kept.items() if record is not None}
+            if not scram and not self._belongings(name) and not user.is_admin:
+                return None
             return msgspec.structs.replace(user, scram=scram)
 
         await self._change(name, changed)
@@ -75,11 +95,46 @@ class Users:
             name, lambda current: msgspec.structs.replace(_known(name, current), is_admin=is_admin)
         )
 
-    async def delete(self, _cluster: AlterableCluster, name: str) -> None:
-        def gone(current: User | None) -> None:
-            _known(name, current)
+    async def set_password(self, name: ChangeableUser, scram: Mapping[str, ScramRecord]) -> None:
+        await self._change(
+            name, lambda current: msgspec.structs.replace(_known(name, current), scram=scram)
+        )
 
-        await self._change(name, gone)
+    async def delete(self, _cluster: AlterableCluster, name: str) -> None:
+        """With its keys and tokens: a later user of the same name does not come by them."""
+        key = keys.security_key(keys.SecurityKind.USER, name)
+        is_gone = False
+
+        def decide(value: bytes | None) -> list[Op]:
+            nonlocal is_gone
+            _known(name, None if value is None else keys.decode_value(key, value, User))
+            belongings = self._belongings(name)
+            is_gone = len(belongings) <= DELETES_AT_ONCE
+            ops = [Delete(each) for each in belongings[:DELETES_AT_ONCE]]
+            return [*ops, Delete(key)] if is_gone else [*ops]
+
+        while not is_gone:
+            await self._changes.change(key, decide)
+
+    def _check_room(self) -> None:
+        if len(self._follower.image.security.users) >= USERS_MAX:
+            raise PolicyViolation(f"there are {USERS_MAX} users already")
+
+    def _belongings(self, name: str) -> list[str]:
+        """Where its keys and tokens are kept."""
+        image, owner = self._follower.image.security, f"{USER_KIND}:{name}"
+        return [
+            *(
+                keys.security_key(keys.SecurityKind.KEY, each.id)
+                for each in image.keys.values()
+                if each.user == name
+            ),
+            *(
+                keys.security_key(keys.SecurityKind.TOKEN, each.id)
+                for each in image.tokens.values()
+                if each.owner == owner
+            ),
+        ]
 
     async def _change(self, name: str, change: Callable[[User | None], User | None]) -> None:
         key = keys.security_key(keys.SecurityKind.USER, name)

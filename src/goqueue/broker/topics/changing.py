@@ -1,9 +1,10 @@
 """Changes of one key of the metadata that depend on what it held."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.storing import STEP_OPERATIONS_MAX
 from goqueue.metadata.store import Compare, Delete, MetadataStore, Op, Put
 from goqueue.model.errors import Conflict
 from goqueue.state import metadata_keys as keys
@@ -37,6 +38,16 @@ class KeyChanges:
                 await self._follower.applied(done.revision)
                 return
         raise Conflict(f"{key} is changed too often at the same time; try again")
+
+    async def write(self, ops: Sequence[Op], feature: Feature) -> None:
+        """Changes that depend on nothing, in as many steps as it takes: each of them is done as a
+        whole, and somebody may see those before it."""
+        await self.begin_use(feature)
+        revision = 0
+        for first in range(0, len(ops), STEP_OPERATIONS_MAX):
+            step = ops[first : first + STEP_OPERATIONS_MAX]
+            revision = (await self._store.transact([], step)).revision
+        await self._follower.applied(revision)
 
     async def check(self, key: str, decide: Decide) -> None:
         """As `change`, but nothing is written."""

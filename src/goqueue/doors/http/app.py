@@ -47,7 +47,8 @@ from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
-from goqueue.doors.http.tenant_names import of_tenants
+from goqueue.doors.http.security import keys, rules, sessions, users
+from goqueue.doors.http.tenant_names import serve_tenants
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
 from goqueue.doors.web.bodies import BodyReader
@@ -82,14 +83,17 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *client_subscriptions.ROUTES,
     *replica_moves.ROUTES,
     *tenants.ROUTES,
+    *users.ROUTES,
+    *keys.ROUTES,
+    *rules.ROUTES,
+    *sessions.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,
 )
 
 for _route in ROUTES:
-    if "caller" in _route.fn.__annotations__:
-        _route(of_tenants(_route.fn))
+    serve_tenants(_route)
 
 
 def build_app(

@@ -16,6 +16,7 @@ from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
 from goqueue.doors.web.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
+from goqueue.doors.web.log_in import REVOKED, Gate
 from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.sending import respond
 from goqueue.doors.web.site_guard import SiteGuard, Unwelcome
@@ -63,6 +64,7 @@ class Entry:
         self._bodies = bodies
         self._traffic = traffic
         self._closing = closing
+        self._gate = Gate(service.web_logins) if service.web_logins.is_on else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         traffic = self._traffic
@@ -84,11 +86,15 @@ class Entry:
         route = _UNMATCHED
         asked = Asked.note(scope, changes=method not in _ONLY_ASKING)
         try:
-            for mount in self._mounts:
-                if mount.takes(scope):
-                    route = mount.name
-                    await self._mounted_answer(mount, asked, scope, receive, send)
-                    return
+            mount = self._mount_of(scope)
+            if self._gate is not None and await self._is_turned_away(
+                self._gate, mount, asked, scope, send
+            ):
+                return
+            if mount is not None:
+                route = mount.name
+                await self._mounted_answer(mount, asked, scope, receive, send)
+                return
             caller = caller_in(scope, Door.HTTP)
             self._service.tracing.asked_by(caller)
             note_tenant(scope, caller)
@@ -100,22 +106,54 @@ class Entry:
                     return
             route = await self._app_answer(asked, scope, receive, send)
         except asyncio.CancelledError:
-            if self._closing.is_set():
-                if not asked.has_begun:
-                    await self._refuse(_CLOSING, scope, send)
-            elif not asked.is_abandoned:
+            if not await self._is_cancelled_here(asked, scope, send):
                 raise
         finally:
             asked.end()
+            if self._gate is not None:
+                self._gate.standing.release()
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
 
-    async def _refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
-        self._traffic.count(scope["method"], unwelcome.status)
+    def _mount_of(self, scope: Scope) -> Mount | None:
         for mount in self._mounts:
             if mount.takes(scope):
-                await mount.refuse(unwelcome, scope, send)
-                return
+                return mount
+        return None
+
+    async def _is_turned_away(
+        self, gate: Gate, mount: Mount | None, asked: Asked, scope: Scope, send: Send
+    ) -> bool:
+        if mount is not None and mount.logs_in:
+            gate.prepare(scope)
+            return False
+        unwelcome = await gate.refusal(scope, Door.HTTP if mount is None else mount.door)
+        if unwelcome is None:
+            return False
+        asked.has_begun = True
+        await self._refuse(unwelcome, scope, send)
+        return True
+
+    async def _is_cancelled_here(self, asked: Asked, scope: Scope, send: Send) -> bool:
+        """Whether a door that closes, a log-in that ended or a client that left is the reason; the
+        first two are told."""
+        reason = None
+        if self._gate is not None and self._gate.standing.is_revoked:
+            reason = REVOKED
+        elif self._closing.is_set():
+            reason = _CLOSING
+        if reason is None:
+            return asked.is_abandoned
+        if not asked.has_begun:
+            await self._refuse(reason, scope, send)
+        return True
+
+    async def _refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
+        self._traffic.count(scope["method"], unwelcome.status)
+        mount = self._mount_of(scope)
+        if mount is not None:
+            await mount.refuse(unwelcome, scope, send)
+            return
         await _send(send, answer(unwelcome.status, unwelcome.code, unwelcome.message))
 
     async def _publish(

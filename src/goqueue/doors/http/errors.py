@@ -8,11 +8,17 @@ import msgspec
 
 from goqueue.doors.http.coordinator_errors import status_and_code
 from goqueue.doors.web.long_poll import ClientGone
-from goqueue.doors.web.sending import RETRY_AFTER_SECONDS
+from goqueue.doors.web.sending import CHALLENGE, RETRY_AFTER_SECONDS
 from goqueue.model import errors as model
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
-from goqueue.model.security.errors import UnknownTenant
+from goqueue.model.security.errors import (
+    AuthenticationFailed,
+    UnknownKey,
+    UnknownTenant,
+    UnknownUser,
+    UserExists,
+)
 from goqueue.model.transactions.refusals import TransactionRefused
 
 logger = logging.getLogger(__name__)
@@ -73,6 +79,10 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,
     model.OlderBrokers: 409,
+    AuthenticationFailed: 401,
+    UnknownUser: 404,
+    UnknownKey: 404,
+    UserExists: 409,
     model.AccessDenied: 403,
     model.NotLeader: 503,
     model.FencedLeaderEpoch: 503,
@@ -118,6 +128,8 @@ def answer(
     leader_url: str | None = None,
 ) -> Answer:
     extra = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if status == 401:
+        extra = {"www-authenticate": CHALLENGE}
     body = _encode(ErrorBody(ErrorDetail(code, message, leader_url)))
     return Answer(status, body, {**headers, **extra})
 

@@ -13,7 +13,7 @@ from goqueue import __version__
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.readiness import Readiness
-from goqueue.model.caller import Caller
+from goqueue.model.caller import ANONYMOUS, Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import OPEN, Need, Refused
@@ -84,7 +84,9 @@ async def ready(
     if reason is not None:
         raise Refusal(503, "not_ready", reason)
     administration = service.administration
-    offline = administration.offline_partitions(caller)
+    # With security on, those who did not log in see how the broker is, and nothing else.
+    is_known = not service.web_logins.is_on or caller.principal != ANONYMOUS
+    offline = administration.offline_partitions(caller) if is_known else []
     return Ready(
         status="ready",
         node_id=administration.node_id,

@@ -23,6 +23,7 @@ from goqueue.doors.http.publishing import (
     PublishedMessage,
     PublishedMessages,
 )
+from goqueue.doors.http.security.credentials import Credentials
 
 _SCHEMAS: Final = "#/components/schemas/{name}"
 _PUBLISH_PATH: Final = "/topics/{name}/messages"
@@ -34,12 +35,15 @@ An error is `{"error": {"code", "message"}}`. Status 400 is a request that is no
 described here, 422 one of the right form whose content is refused, 503 one to send again later
 (after `Retry-After` seconds). Any request may be answered with 421 if it calls the broker by a name
 that is not its own, and one that changes something with 403 if a web page of another site sent it.
+With security on, whoever does not log in (Basic, Bearer, or the cookie of POST /session) gets 401,
+everywhere but at /healthz and /readyz.
 A connection that sends no valid HTTP gets 400, one that is too slow 408, one with headers over
 64 KiB 431.
 """
 
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "Not of the documented form",
+    401: "The caller did not log in, or what it showed is wrong",
     403: "The caller may not do this, or nobody may: the topic belongs to the broker",
     404: "No such topic or partition",
     409: "It exists already, or was changed at the same time",
@@ -101,6 +105,10 @@ def _document(app: Litestar) -> bytes:
                 for content in response.get("content", {}).values():
                     _allow_overlap(content["schema"])
     _describe_publish(document["paths"][_PUBLISH_PATH]["post"])
+    document["paths"]["/session"]["post"]["requestBody"] = {
+        "required": False,
+        "content": _either(Credentials),
+    }
     document["components"]["schemas"] = _components(app)
     return msgspec.json.encode(document)
 
@@ -135,7 +143,14 @@ def _either(*types: type) -> dict[str, Any]:
 
 
 def _components(app: Litestar) -> dict[str, Any]:
-    types: set[type] = {ErrorBody, NewMessage, NewMessages, PublishedMessage, PublishedMessages}
+    types: set[type] = {
+        Credentials,
+        ErrorBody,
+        NewMessage,
+        NewMessages,
+        PublishedMessage,
+        PublishedMessages,
+    }
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):
             signature = handler.parsed_fn_signature

@@ -13,14 +13,16 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Response
+from litestar.handlers import HTTPRouteHandler
 
 from goqueue.doors.http.topics import CreateTopic, TopicDescription, TopicSummary
 from goqueue.model.caller import Caller
 from goqueue.model.security.tenants import inner_name, local_name, local_text, split_pattern
 
-# Parameters of paths and queries that name things; `name` is that of a topic, or of what only
-# callers without a tenant may use.
-PARAMETERS: Final = frozenset({"name", "topic", "group"})
+# Parameters of paths and queries that name things.
+PARAMETERS: Final = frozenset({"topic", "group"})
+# Paths in which `name` is that of a topic. Elsewhere it is that of a user or the like.
+_WITH_TOPICS: Final = ("/topics/", "/traces/messages/")
 # Receipts begin with the name of their topic.
 NAMES: Final = frozenset({"topic", "group", "transactional_id", "receipt", "source_topic"})
 LISTS_OF_NAMES: Final = frozenset({"topics", "receipts"})
@@ -32,8 +34,16 @@ PATTERNS: Final = frozenset({"topic_regex"})
 Rename = Callable[[str], str]
 
 
-def of_tenants(handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same route, for callers with a tenant, too."""
+def serve_tenants(route: HTTPRouteHandler) -> None:
+    """Let a route serve callers with a tenant, too. One without a caller tells all the same."""
+    if "caller" in route.fn.__annotations__:
+        names_topics = all(path.startswith(_WITH_TOPICS) for path in route.paths)
+        route(_of_tenants(route.fn, PARAMETERS | {"name"} if names_topics else PARAMETERS))
+
+
+def _of_tenants(
+    handle: Callable[..., Awaitable[Any]], parameters: frozenset[str]
+) -> Callable[..., Awaitable[Any]]:
 
     @functools.wraps(handle)
     async def handled(**given: Any) -> Any:
@@ -42,7 +52,7 @@ def of_tenants(handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable
         if not tenant:
             return await handle(**given)
         to_inner = functools.partial(inner_name, tenant)
-        for name in PARAMETERS & given.keys():
+        for name in parameters & given.keys():
             if isinstance(given[name], str):
                 given[name] = to_inner(given[name])
         if "data" in given:

@@ -47,7 +47,6 @@ REQUESTS_IN_FLIGHT: Final = "requests in flight"
 MEMORY: Final = "memory"
 FAILURE: Final = "failure"
 SHUTDOWN: Final = "shutdown"
-
 CANCELLED: Final = "cancelled"
 
 
@@ -95,7 +94,6 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_brokers(self) -> bool:
-        """Whether it carries calls of another broker."""
         return self._calls is not None
 
     @contextmanager
@@ -215,7 +213,9 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed:
             self._memory.give_back(len(frame))
             raise
-        exchange = Exchange(header, operation, frame)
+        self._queue(Exchange(header, operation, frame))
+
+    def _queue(self, exchange: Exchange) -> None:
         self._unanswered.append(exchange)
         self._queued.append(exchange)
         if self._hurry is not None:

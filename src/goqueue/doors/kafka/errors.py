@@ -6,6 +6,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.model import errors
+from goqueue.model.security import errors as security
 
 _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GoQueueError: ErrorCode.unknown_server_error,
@@ -35,6 +36,19 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.GroupAccessDenied: ErrorCode.group_authorization_failed,
     errors.ClusterAccessDenied: ErrorCode.cluster_authorization_failed,
     errors.TransactionalIdAccessDenied: ErrorCode.transactional_id_authorization_failed,
+    security.AuthenticationFailed: ErrorCode.sasl_authentication_failed,
+    security.UnsupportedMechanism: ErrorCode.unsupported_sasl_mechanism,
+    security.UnknownUser: ErrorCode.resource_not_found,
+    security.UserExists: ErrorCode.duplicate_resource,
+    security.NamedTwice: ErrorCode.duplicate_resource,
+    security.UnacceptableCredential: ErrorCode.unacceptable_credential,
+    security.TokensDisabled: ErrorCode.delegation_token_auth_disabled,
+    security.TokenNotAllowed: ErrorCode.delegation_token_request_not_allowed,
+    security.TokenAccessDenied: ErrorCode.delegation_token_authorization_failed,
+    security.TokenNotOwned: ErrorCode.delegation_token_owner_mismatch,
+    security.UnknownToken: ErrorCode.delegation_token_not_found,
+    security.TokenExpired: ErrorCode.delegation_token_expired,
+    security.SecurityDisabled: ErrorCode.security_disabled,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
     errors.StaleBrokerEpoch: ErrorCode.stale_broker_epoch,

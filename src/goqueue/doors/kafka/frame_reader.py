@@ -7,9 +7,8 @@ operation, whose number is the first thing in it.
 """
 
 import struct
-from typing import Final
+from typing import Final, Protocol
 
-from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.wire.reading import Malformed
 
@@ -25,10 +24,23 @@ _API_KEY: Final = struct.Struct(">h")
 _NOTHING: Final = memoryview(b"")
 
 
+class FrameLimits(Protocol):
+    @property
+    def largest_bytes(self) -> int: ...
+    @property
+    def largest_setting(self) -> str: ...
+    @property
+    def smallest_bytes(self) -> int:
+        """No operation has a lower limit."""
+        ...
+
+    def bytes_of(self, api_key: int) -> int: ...
+
+
 class FrameReader:
     """The reading half of a connection. Every byte it holds for a frame is counted in `memory`."""
 
-    def __init__(self, scratch: memoryview, memory: RequestMemory, limits: RequestLimits) -> None:
+    def __init__(self, scratch: memoryview, memory: RequestMemory, limits: FrameLimits) -> None:
         self._scratch = scratch
         self._memory = memory
         self._limits = limits
@@ -43,6 +55,10 @@ class FrameReader:
     def partial_bytes(self) -> int:
         """What is held for a frame that is not whole yet."""
         return 0 if self._partial is None else len(self._partial)
+
+    def hold_to(self, limits: FrameLimits) -> None:
+        """From the next frame on."""
+        self._limits = limits
 
     def count_in(self, memory: RequestMemory) -> None:
         """From now on, between two frames."""
@@ -89,8 +105,8 @@ class FrameReader:
         (size,) = _LENGTH.unpack_from(self._data, self._position)
         end = start + size
         if size < _API_KEY.size:
-            limit = self._limits.largest_bytes
-            raise Malformed(f"frame of {size} bytes; socket.request.max.bytes is {limit}")
+            limit, name = self._limits.largest_bytes, self._limits.largest_setting
+            raise Malformed(f"frame of {size} bytes; {name} is {limit}")
         if len(self._data) < start + _API_KEY.size:
             # Nothing is known of it yet; its few bytes are kept.
             self._check(size, None)
@@ -105,7 +121,7 @@ class FrameReader:
         return memoryview(bytearray(self._data[start:end]))
 
     def _check(self, size: int, api_key: int | None) -> None:
-        limit, name = self._limits.largest_bytes, "socket.request.max.bytes"
+        limit, name = self._limits.largest_bytes, self._limits.largest_setting
         if api_key is not None and size <= limit:
             limit, name = self._limits.bytes_of(api_key), "request.max.bytes"
         if size > limit:

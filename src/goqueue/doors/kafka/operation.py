@@ -14,6 +14,7 @@ from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
+from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.tenant_names import tenant_names
 from goqueue.doors.kafka.wire.reading import Malformed
@@ -49,6 +50,7 @@ class DoorServices:
     limits: "RequestLimits"
     memory: RequestMemory
     call_room: CallRoom
+    sasl: SaslSessions
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
     software: SoftwareOfConnections = field(default_factory=SoftwareOfConnections)
     # Those that wait for something must not hold up the others.

@@ -13,6 +13,8 @@ from goqueue.model.calls import CALL_API_KEY
 
 
 class RequestLimits:
+    largest_setting = "socket.request.max.bytes"
+
     def __init__(self, config: BrokerConfig, operations: Mapping[int, Operation]) -> None:
         self._elements = config.request_max_elements
         self._resources = config.request_max_resources

@@ -14,6 +14,8 @@ from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
 from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.sasl.connection import SecuredConnection
+from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
 from goqueue.model.broker_config import BrokerConfig
@@ -53,8 +55,10 @@ class KafkaDoor:
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,
             call_room=CallRoom(calls_memory),
+            sasl=SaslSessions(service.log_ins, service.measuring.traffic.kafka),
             traffic=service.measuring.traffic.kafka,
         )
+        self._kind = SecuredConnection if service.log_ins.is_on else Connection
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: OpenConnections[Connection] = OpenConnections(
             config.max_connections,
@@ -79,6 +83,7 @@ class KafkaDoor:
             self._connection, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
         )
         self._idle_sweep = loop.create_task(self._close_idle())
+        self._services.sasl.start()
         return self.address
 
     @property
@@ -87,7 +92,7 @@ class KafkaDoor:
         return self._config.host, self._server.sockets[0].getsockname()[1]
 
     def _connection(self) -> Connection:
-        return Connection(self._services, self._memory, self._scratch, self.connections, self._turn)
+        return self._kind(self._services, self._memory, self._scratch, self.connections, self._turn)
 
     def send_away(self) -> None:
         """Close every connection: others lead what this broker led. Who comes again is told so."""
@@ -100,6 +105,7 @@ class KafkaDoor:
             self._server.close()
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
+            self._services.sasl.stop()
         for connection in self.connections:
             connection.finish()
         with contextlib.suppress(TimeoutError):

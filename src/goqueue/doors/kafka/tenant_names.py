@@ -86,7 +86,9 @@ SPECIAL_IN_ANSWERS: Final[Mapping[tuple[int, str], Rename]] = {
     (_DESCRIBE_GROUPS, "groups.members.member_assignment"): _assignment_to_local,
     (_CONSUMER_GROUP_DESCRIBE, "groups.members.subscribed_topic_regex"): _to_local_pattern,
 }
-# Named by what stands beside it.
+# Of what has settings; whether it is a name says the type beside it. Names in rules are those that
+# their tenant uses.
+CONFIGS: Final = (32, 33, 44, 74)
 RESOURCE_NAME: Final = "resource_name"
 _RESOURCE_TYPE: Final = "resource_type"
 
@@ -128,7 +130,8 @@ def _request_renamer(entity: Any, api_key: int, path: str) -> Rename | None:
             rename = _to_inner
         if rename is not None:
             steps[field.name] = _each(rename) if field.is_array else _unless_missing(rename)
-    has_resource = RESOURCE_NAME in {field.name for field in fields_of(entity)}
+    names = {field.name for field in fields_of(entity)}
+    has_resource = api_key in CONFIGS and RESOURCE_NAME in names
     if not steps and not has_resource:
         return None
 
@@ -147,7 +150,8 @@ def _answer_renamer(entity: Any, api_key: int, path: str) -> Rename | None:
         rename = _in_answer(entity, field, api_key, path)
         if rename is not None:
             steps[field.name] = _each_row(rename) if field.is_array else _unless_missing(rename)
-    has_resource = RESOURCE_NAME in {field.name for field in fields_of(entity)}
+    names = {field.name for field in fields_of(entity)}
+    has_resource = api_key in CONFIGS and RESOURCE_NAME in names
     if not steps and not has_resource:
         return None
 

@@ -10,7 +10,7 @@ from goqueue.doors.registry.errors import HttpRefusal, answer_to, in_words_of
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
-from goqueue.doors.web.sending import respond, retry_after
+from goqueue.doors.web.sending import challenge, respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
 from goqueue.model.errors import GoQueueError
@@ -45,6 +45,8 @@ class RegistryDoor:
     """Mounted in the HTTP door: `takes` says which requests are for it."""
 
     name = "registry"
+    door = Door.REGISTRY
+    logs_in = False
 
     def __init__(self, service: BrokerService) -> None:
         self._service = service
@@ -91,7 +93,8 @@ class RegistryDoor:
 
     async def refuse(self, unwelcome: Unwelcome, _scope: Scope, send: Send) -> None:
         status, body = answer_to(HttpRefusal(unwelcome.status, unwelcome.message))
-        await respond(send, status, _KINDS[0], _encode(body), retry_after(status))
+        headers = [*retry_after(status), *challenge(status)]
+        await respond(send, status, _KINDS[0], _encode(body), headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> object:
         # Imported with the first request: most brokers start without a registry being used.

@@ -39,6 +39,7 @@ _STORE_FAILED: Final = 50001
 _BUSY: Final = 503
 # As Confluent's security plugin refuses.
 _DENIED: Final = 40301
+_UNKNOWN_CALLER: Final = 40101
 
 
 class HttpRefusal(Exception):
@@ -65,7 +66,7 @@ class ErrorAnswer(NamedTuple):
 
 def answer_to(error: Exception) -> ErrorAnswer:
     if isinstance(error, HttpRefusal):
-        code = error.status
+        code = _UNKNOWN_CALLER if error.status == 401 else error.status
     elif isinstance(error, RegistryRefusal):
         code = CODE_OF[error.kind]
     elif isinstance(error, model.AccessDenied):

@@ -50,11 +50,13 @@ _GROUP: Final = Need(Resource.GROUP, Verb.READ)
 _RECEIVE: Final = (_queue(Verb.READ), _GROUP)
 # Where a RedrivePolicy sends dead letters, if one is given.
 _DEAD_LETTERS: Final = _queue(Verb.WRITE, "attributes.RedrivePolicy.deadLetterTargetArn")
+# A policy becomes rules, which concern everybody.
+_RULES: Final = Need(Resource.CLUSTER, Verb.ALTER)
 _LISTED: Final = Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT)
 
 ACTIONS: Final = {
     "AddPermission": _action(
-        requests.AddPermission, permissions.add_permission, _queue(Verb.ALTER_CONFIGS)
+        requests.AddPermission, permissions.add_permission, _queue(Verb.ALTER_CONFIGS), _RULES
     ),
     "CancelMessageMoveTask": _action(
         requests.CancelMoveTask,
@@ -74,6 +76,7 @@ ACTIONS: Final = {
         # Of a topic that is there and becomes a queue.
         _queue(Verb.ALTER_CONFIGS, "queue_name"),
         _DEAD_LETTERS,
+        _RULES,
     ),
     "DeleteMessage": _action(requests.DeleteMessage, acknowledging.delete_message, *_RECEIVE),
     "DeleteMessageBatch": _action(
@@ -102,7 +105,10 @@ ACTIONS: Final = {
     "PurgeQueue": _action(requests.QueueRequest, queue_actions.purge_queue, _queue(Verb.DELETE)),
     "ReceiveMessage": _action(requests.ReceiveMessage, receiving.receive_message, *_RECEIVE),
     "RemovePermission": _action(
-        requests.RemovePermission, permissions.remove_permission, _queue(Verb.ALTER_CONFIGS)
+        requests.RemovePermission,
+        permissions.remove_permission,
+        _queue(Verb.ALTER_CONFIGS),
+        _RULES,
     ),
     "SendMessage": _action(requests.SendMessage, sending.send_message, _queue(Verb.WRITE)),
     "SendMessageBatch": _action(
@@ -113,6 +119,7 @@ ACTIONS: Final = {
         queue_actions.set_queue_attributes,
         _queue(Verb.ALTER_CONFIGS),
         _DEAD_LETTERS,
+        _RULES,
     ),
     # Without a destination, messages go back to where they came from: to be written, too.
     "StartMessageMoveTask": _action(

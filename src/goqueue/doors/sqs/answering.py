@@ -1,9 +1,10 @@
 """The ASGI handler: how requests are answered in their protocol. Loaded with the first of them."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, get_origin
 
 import msgspec
 
@@ -13,6 +14,7 @@ from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
 from goqueue.doors.sqs.answers import Answer, Done
 from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
+from goqueue.doors.sqs.log_in import Signed
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.recognising import TARGET, is_queue_path
 from goqueue.doors.sqs.refusals import refusal
@@ -33,6 +35,11 @@ BODY_MAX_BYTES: Final = 8 * 1024 * 1024
 # Bodies under way at once: as many of the largest as this holds, and many more common ones.
 BODIES_HELD_MAX_BYTES: Final = 128 * 1024 * 1024
 
+_KIND_OF: Final = {
+    401: ErrorKind.INVALID_CLIENT_TOKEN_ID,
+    503: ErrorKind.SERVICE_UNAVAILABLE,
+}
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -49,40 +56,44 @@ class _Head:
     length: int = 0
 
 
+class _Entered(NamedTuple):
+    """A request that was let in. `query_fields`: what a presigned URL says."""
+
+    caller: Caller
+    body: bytes
+    query_fields: Mapping[str, list[str]]
+
+
 class Answering:
     def __init__(self, service: BrokerService, closing: asyncio.Event) -> None:
         self._service = service
+        self._logins = service.web_logins
         self._closing = closing
         self._traffic = service.measuring.traffic.sqs
         self._bodies = BodyReader(max_bytes=BODY_MAX_BYTES, held_max_bytes=BODIES_HELD_MAX_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head(scope["headers"])
-        caller = caller_in(scope, Door.SQS)
-        self._service.tracing.asked_by(caller)
         request_id = new_message_id()
         started = perf_counter()
         if head.target:
-            action = await self._answer_json(head, caller, request_id, receive, send)
+            action = await self._answer_json(head, scope, request_id, receive, send)
         else:
-            action = await self._answer_query(
-                head, caller, scope["path"], request_id, receive, send
-            )
+            action = await self._answer_query(head, scope, request_id, receive, send)
         self._traffic.latencies[action].observe(perf_counter() - started)
 
     # --- the JSON protocol ----------------------------------------------------------------
 
     async def _answer_json(
-        self, head: _Head, caller: Caller, request_id: str, receive: Receive, send: Send
+        self, head: _Head, scope: Scope, request_id: str, receive: Receive, send: Send
     ) -> str:
         headers = [(b"x-amzn-requestid", request_id.encode())]
         name = head.target[len(TARGET) :].decode("latin-1")
         try:
-            body = await self._body(head, receive)
+            entered = await self._entered(scope, head, receive)
             action = _find(name)
-            content = _encode(
-                await self._carry_out(action, _decode(action, body), head, caller, receive)
-            )
+            wanted = _decode(action, entered.body, entered.query_fields)
+            content = _encode(await self._carry_out(action, wanted, head, entered, receive))
             status = 200
         except Exception as error:
             refused = self._refused(name, error)
@@ -95,19 +106,21 @@ class Answering:
     # --- the query protocol ---------------------------------------------------------------
 
     async def _answer_query(
-        self, head: _Head, caller: Caller, path: str, request_id: str, receive: Receive, send: Send
+        self, head: _Head, scope: Scope, request_id: str, receive: Receive, send: Send
     ) -> str:
-        name = ""
+        name, path = "", scope["path"]
         headers = [(b"x-amzn-requestid", request_id.encode())]
         try:
-            body = await self._body(head, receive)
-            form = await query_protocol.read_form(body)
+            entered = await self._entered(scope, head, receive)
+            form = await query_protocol.read_form(entered.body)
+            form |= {field: values[-1] for field, values in entered.query_fields.items()}
             name = form.pop("Action", "")
             action = _find(name)
             fields = query_protocol.unflatten(name, form)
             if "QueueUrl" not in fields and is_queue_path(path):
                 fields["QueueUrl"] = path
-            answer = await self._carry_out(action, _convert(action, fields), head, caller, receive)
+            wanted = _convert(action, fields)
+            answer = await self._carry_out(action, wanted, head, entered, receive)
             said = None if isinstance(answer, Done) else msgspec.to_builtins(answer)
             content = query_protocol.answer_xml(name, said, request_id)
             status = 200
@@ -131,15 +144,15 @@ class Answering:
         action: Action,
         request: msgspec.Struct,
         head: _Head,
-        caller: Caller,
+        entered: "_Entered",
         receive: Receive,
     ) -> Answer:
         region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
         closing = self._closing
         host = head.host.decode("latin-1")
         trace = head.trace.decode("latin-1")
-        call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace)
-        tenant = caller.principal.tenant
+        call = Call(entered.caller, host, region, lambda: gone(receive, closing), closing, trace)
+        tenant = entered.caller.principal.tenant
         if not tenant:
             return await action.carry_out(self._service, call, request)
         try:
@@ -147,6 +160,16 @@ class Answering:
             return local_answer(tenant, await action.carry_out(self._service, call, asked))
         except Exception as error:
             raise local_error(tenant, refusal(error)) from error
+
+    async def _entered(self, scope: Scope, head: _Head, receive: Receive) -> "_Entered":
+        """The body of a request, and who sent it."""
+        signed = await Signed.begin(self._logins, scope) if self._logins.is_on else None
+        body = await self._body(head, receive)
+        if signed is not None:
+            await signed.check(body)
+        caller = caller_in(scope, Door.SQS)
+        self._service.tracing.asked_by(caller)
+        return _Entered(caller, body, {} if signed is None else signed.query_fields)
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:
         try:
@@ -157,17 +180,17 @@ class Answering:
 
 async def refuse(unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
     """Answer a request that was not let in, or is not waited for, in its protocol."""
-    is_denied = unwelcome.status < ErrorKind.SERVICE_UNAVAILABLE.status
-    kind = ErrorKind.ACCESS_DENIED if is_denied else ErrorKind.SERVICE_UNAVAILABLE
-    error = SqsError(kind, unwelcome.message)
+    error = SqsError(_KIND_OF.get(unwelcome.status, ErrorKind.ACCESS_DENIED), unwelcome.message)
+    # AWS has no 401.
+    status = error.kind.status if unwelcome.status == 401 else unwelcome.status
     request_id = new_message_id()
-    headers = [(b"x-amzn-requestid", request_id.encode()), *retry_after(unwelcome.status)]
+    headers = [(b"x-amzn-requestid", request_id.encode()), *retry_after(status)]
     if _head(scope["headers"]).target:
         headers.append(query_error_header(error))
-        await respond(send, unwelcome.status, _JSON, _json_error(error), headers)
+        await respond(send, status, _JSON, _json_error(error), headers)
     else:
         content = query_protocol.error_xml(error, request_id)
-        await respond(send, unwelcome.status, b"text/xml", content, headers)
+        await respond(send, status, b"text/xml", content, headers)
 
 
 def _json_error(error: SqsError) -> bytes:
@@ -221,12 +244,27 @@ def _label(action: str) -> str:
     return action if action in ACTIONS else "unknown"
 
 
-def _decode(action: Action, body: bytes) -> msgspec.Struct:
+def _decode(
+    action: Action, body: bytes, query_fields: Mapping[str, list[str]] = {}
+) -> msgspec.Struct:
+    if query_fields and not body:
+        return _convert(action, _listed(action, query_fields))
     try:
         decoded: msgspec.Struct = action.decoder.decode(body or b"{}")
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise SqsError(ErrorKind.MALFORMED, str(error)) from None
     return decoded
+
+
+def _listed(action: Action, fields: Mapping[str, list[str]]) -> dict[str, Any]:
+    """As SDKs presign requests of this protocol: in place of the body, with a name for each value
+    of a list."""
+    lists = {
+        each.encode_name
+        for each in msgspec.structs.fields(action.request)
+        if list in (get_origin(each.type), get_origin(getattr(each.type, "__origin__", None)))
+    }
+    return {name: each if name in lists else each[-1] for name, each in fields.items()}
 
 
 def _convert(action: Action, fields: dict[str, Any]) -> msgspec.Struct:

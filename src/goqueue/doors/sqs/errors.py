@@ -46,6 +46,19 @@ class ErrorKind(Enum):
     UNSUPPORTED_OPERATION = _Code("UnsupportedOperation", f"{_QUERY}UnsupportedOperation")
     # Those of every AWS service.
     ACCESS_DENIED = _Code("AccessDeniedException", "AccessDenied", 403, _COMMON)
+    INCOMPLETE_SIGNATURE = _Code(
+        "IncompleteSignatureException", "IncompleteSignature", 400, _COMMON
+    )
+    INVALID_CLIENT_TOKEN_ID = _Code(
+        "UnrecognizedClientException", "InvalidClientTokenId", 403, _COMMON
+    )
+    MISSING_AUTHENTICATION_TOKEN = _Code(
+        "MissingAuthenticationTokenException", "MissingAuthenticationToken", 403, _COMMON
+    )
+    REQUEST_EXPIRED = _Code("RequestExpired", "RequestExpired", 400, _COMMON)
+    SIGNATURE_DOES_NOT_MATCH = _Code(
+        "InvalidSignatureException", "SignatureDoesNotMatch", 403, _COMMON
+    )
     INTERNAL_FAILURE = _Code("InternalFailure", "InternalFailure", 500, _COMMON, is_sender=False)
     INVALID_ACTION = _Code("UnknownOperationException", "InvalidAction", 400, _COMMON)
     INVALID_PARAMETER_VALUE = _Code(

@@ -1,4 +1,4 @@
-"""AddPermission and RemovePermission: the queue's policy, which is kept and not applied."""
+"""AddPermission and RemovePermission: a queue's policy, which becomes rules if there are any."""
 
 from goqueue.doors.sqs.addresses import queue_arn, queue_name
 from goqueue.doors.sqs.answers import Done

@@ -23,6 +23,15 @@ def is_for_sqs(scope: Scope) -> bool:
     return False
 
 
+def is_presigned(scope: Scope) -> bool:
+    """Whether a URL has all of a request in it. To be taken only where its signature is checked: a
+    page of another site could have a browser get it."""
+    if b"X-Amz-Signature=" not in scope["query_string"]:
+        return False
+    path: str = scope["path"]
+    return scope["method"] in ("GET", "POST") and (path == "/" or is_queue_path(path))
+
+
 def is_queue_path(path: str) -> bool:
     _, _, rest = path.partition("/")
     account, _, name = rest.partition("/")

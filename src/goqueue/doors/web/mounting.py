@@ -4,12 +4,21 @@ from typing import Protocol
 
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.site_guard import Unwelcome
+from goqueue.model.caller import Door
 
 
 class Mount(Protocol):
     @property
     def name(self) -> str:
         """For the metrics, which count its requests as one route."""
+
+    @property
+    def door(self) -> Door:
+        """What its callers come through."""
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether it finds out by itself who asks, while security is on."""
 
     def takes(self, scope: Scope) -> bool:
         """Whether a request is for it; called for every request, so it must be quick."""

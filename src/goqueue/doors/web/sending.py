@@ -9,11 +9,18 @@ from goqueue.doors.web.asgi import Send
 # within some tenths of a second, mostly.
 RETRY_AFTER_SECONDS: Final = 1
 _NOT_NOW: Final = 503
+# RFC 9110, 11.6.1: with every 401.
+CHALLENGE: Final = 'Basic realm="GoQueue", Bearer'
+_UNKNOWN_CALLER: Final = 401
 
 
 def retry_after(status: int) -> list[tuple[bytes, bytes]]:
     """The header of an answer with this status, where it has one."""
     return [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)] if status == _NOT_NOW else []
+
+
+def challenge(status: int) -> list[tuple[bytes, bytes]]:
+    return [(b"www-authenticate", CHALLENGE.encode())] if status == _UNKNOWN_CALLER else []
 
 
 async def respond(

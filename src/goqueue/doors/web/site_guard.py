@@ -104,6 +104,15 @@ def is_from_own_page(headers: Headers, *, or_visitor: bool = False) -> bool:
     return not origin or origin.partition(b"://")[2].lower() == host.lower()
 
 
+def is_by_own_page(headers: Headers, *, changes: bool) -> bool:
+    """As `is_from_own_page`, for what a browser's cookie lets in. To change something needs proof:
+    a browser that says nothing of where a request comes from may send any page's.
+    """
+    if changes and not any(name in (b"sec-fetch-site", b"origin") for name, _ in headers):
+        return False
+    return is_from_own_page(headers, or_visitor=not changes)
+
+
 def _misdirected(host: bytes) -> Unwelcome:
     name = _name_in(host.decode("latin-1"))[:255]
     return Unwelcome(

@@ -22,6 +22,8 @@ class KafkaTraffic:
     latencies: Histograms = field(default_factory=Histograms)
     # Requests that could not be answered and cost their connection.
     failures: Counter[str] = field(default_factory=Counter)
+    # By mechanism and outcome.
+    authentications: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""The policy of a queue, which is kept and not applied: statements added and removed."""
+"""The policy of a queue: statements added and removed. What it says counts only as rules
+(policy_rules.py), while there are any."""
 
 import json
 import re

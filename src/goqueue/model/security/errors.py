@@ -1,6 +1,6 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import Conflict, GoQueueError, InvalidRequest
+from goqueue.model.errors import AccessDenied, Conflict, GoQueueError, InvalidRequest
 
 
 class AuthenticationFailed(GoQueueError):
@@ -13,6 +13,12 @@ class UnknownUser(GoQueueError):
     """For administrators only."""
 
     code = "unknown_user"
+
+
+class UnknownCredential(UnknownUser):
+    """The user is there, or not; what was to be removed is not."""
+
+    code = "unknown_credential"
 
 
 class UserExists(InvalidRequest):
@@ -33,3 +39,55 @@ class UnknownTenant(GoQueueError):
 
 class TenantExists(Conflict):
     code = "tenant_exists"
+
+
+class UnknownKey(GoQueueError):
+    code = "unknown_key"
+
+
+class SecurityDisabled(InvalidRequest):
+    """Asked for what counts only while `security.enabled` is set."""
+
+    code = "security_disabled"
+
+
+class UnacceptableCredential(InvalidRequest):
+    code = "unacceptable_credential"
+
+
+class NamedTwice(InvalidRequest):
+    """In one request, where it cannot be told which is meant."""
+
+    code = "named_twice"
+
+
+class UnsupportedMechanism(InvalidRequest):
+    code = "unsupported_sasl_mechanism"
+
+
+class TokensDisabled(GoQueueError):
+    code = "delegation_tokens_disabled"
+
+
+class TokenNotAllowed(GoQueueError):
+    """Who logged in by a token gets no further ones, and nobody without having logged in."""
+
+    code = "delegation_token_not_allowed"
+
+
+class TokenAccessDenied(AccessDenied):
+    code = "delegation_token_access_denied"
+
+
+class TokenNotOwned(AccessDenied):
+    """Only owners and those whom they named renew and end a token."""
+
+    code = "delegation_token_not_owned"
+
+
+class UnknownToken(GoQueueError):
+    code = "unknown_delegation_token"
+
+
+class TokenExpired(GoQueueError):
+    code = "delegation_token_expired"

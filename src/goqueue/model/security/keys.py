@@ -1,8 +1,13 @@
 """Keys of users: for HTTP (`Authorization: Bearer gqk_…`) and for SQS (Signature Version 4)."""
 
 from enum import Enum
+from typing import Final
 
 import msgspec
+
+# Before the id and the secret of an API key: found in logs and code by those who look for leaks.
+TOKEN_PREFIX: Final = "gqk_"
+LABEL_MAX_LENGTH: Final = 200
 
 
 class KeyKind(Enum):

@@ -4,8 +4,8 @@ import msgspec
 
 
 class DelegationToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Principals are written `User:alice`. The token's secret is made from the master key and its
-    id, and not kept."""
+    """Principals are written `User:alice`; `tenant` is the owner's. The token's secret is made from
+    the master key and its id, and not kept."""
 
     id: str
     owner: str
@@ -15,3 +15,5 @@ class DelegationToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     expires_ms: int
     max_ms: int
     tenant: str = ""
+    # Whether the owner is a user that the broker keeps, and with whom the token ends.
+    is_of_user: bool = True

@@ -12,6 +12,13 @@ from goqueue.model.errors import InvalidRequest
 # Kafka's word for the principals of clients.
 USER_KIND: Final = "User"
 NAME_MAX_LENGTH: Final = 200
+# More than anybody types; what is hashed is as long as this at most.
+PASSWORD_MAX_LENGTH: Final = 1_024
+# Names that begin so are the brokers' own.
+RESERVED_PREFIX: Final = "__"
+# As whom brokers log in to each other.
+BROKERS_USER: Final = "__brokers__"
+BROKERS: Final = Principal("Broker", "brokers")
 # A name is shown in logs, lies in a key of the metadata, and stands before a colon in Basic's.
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f:/*]+")
 
@@ -48,3 +55,12 @@ def check_user_name(name: str) -> None:
             f"user name: must have 1 to {NAME_MAX_LENGTH} characters, and no control characters, "
             "colons, slashes or asterisks"
         )
+    if name.startswith(RESERVED_PREFIX):
+        raise InvalidRequest(f"user name: {RESERVED_PREFIX} at its beginning is for brokers")
+
+
+def check_password(password: str) -> None:
+    if not 1 <= len(password) <= PASSWORD_MAX_LENGTH:
+        raise InvalidRequest(f"password: must have 1 to {PASSWORD_MAX_LENGTH} characters")
+    if "\0" in password:
+        raise InvalidRequest("password: must not have the character NUL")

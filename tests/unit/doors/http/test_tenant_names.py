@@ -48,9 +48,17 @@ NO_NAMES = {
     "version",
     # Settings.
     "config",
+    # Who somebody is.
+    "door",
+    "label",
+    "mechanisms",
+    "password",
+    "principal",
+    "tenant",
+    "user",
 }
 # `name` of other things than topics.
-OTHERS_WITH_NAMES = {"EffectiveSetting", "NamedHeader", "LaneStats", "FrontPage"}
+OTHERS_WITH_NAMES = {"EffectiveSetting", "NamedHeader", "LaneStats", "FrontPage", "LogIn"}
 
 
 def structures(kind: Any, seen: set[Any]) -> None:

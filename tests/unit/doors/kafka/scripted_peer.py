@@ -136,6 +136,7 @@ class Peer:
             call_room=CallRoom(RequestMemory(config.queued_max_request_bytes)),
             limits=RequestLimits(config, self.script.operations()),
             share_sessions=ShareSessions(1),
+            sasl=cast(Any, SimpleNamespace(of=lambda _connection: None)),
         )
         self.open: OpenConnections[Connection] = OpenConnections(
             config.max_connections, limit_per_host=config.max_connections_per_ip

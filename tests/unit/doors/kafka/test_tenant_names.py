@@ -70,9 +70,32 @@ OF_CLUSTERS = {
     "requested_metrics",
     "metrics",
 }
+# Users and how they log in; rules have the names that their tenant uses.
+OF_SECURITY = {
+    "mechanism",
+    "mechanisms",
+    "auth_bytes",
+    "user",
+    "salt",
+    "salted_password",
+    "principal",
+    "principal_filter",
+    "host_filter",
+    "principal_type",
+    "principal_name",
+    "owner_principal_type",
+    "owner_principal_name",
+    "token_requester_principal_type",
+    "token_requester_principal_name",
+    "requester_principal_type",
+    "requester_principal_name",
+    "token_id",
+    "hmac",
+    "resource_name_filter",
+}
 # Expressions over names, which the service confines; `name` is that of a setting or the like.
 OTHERS = {"subscribed_topic_regex", "source_topic_regex", "transactional_id_pattern", "name"}
-NO_NAMES = OF_CLIENTS | OF_PROTOCOLS | OF_CLUSTERS | OTHERS
+NO_NAMES = OF_CLIENTS | OF_PROTOCOLS | OF_CLUSTERS | OF_SECURITY | OTHERS
 TEXTS = ("error_message", "status_detail")
 
 

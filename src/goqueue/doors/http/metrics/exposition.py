@@ -20,6 +20,7 @@ from goqueue.doors.http.metrics import (
     cluster,
     delays,
     groups,
+    logins,
     partitions,
     producers,
     queues,
@@ -61,6 +62,7 @@ class Exposition:
 
     def __init__(self, service: BrokerService, http: Traffic) -> None:
         self._measuring = service.measuring
+        self._logins = service.web_logins
         self._http = http
         self._process = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._process)
@@ -113,6 +115,7 @@ class Exposition:
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
             partial(clients.families, figures.clients),
+            partial(logins.families, self._logins.failed()),
             traffic.read(self._measuring.traffic, self._http),
         ]
 

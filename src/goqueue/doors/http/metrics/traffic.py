@@ -66,6 +66,7 @@ def _kafka(traffic: KafkaTraffic) -> Families:
     is_open, accepted, refused = connections.open, connections.accepted, connections.refused
     latencies = [((api,), each.figures()) for api, each in traffic.latencies.items()]
     failures = sorted(traffic.failures.items())
+    authentications = sorted(traffic.authentications.items())
 
     def families() -> Iterable[Metric]:
         yield gauge("goqueue_kafka_connections", "Open Kafka connections.", is_open)
@@ -88,6 +89,12 @@ def _kafka(traffic: KafkaTraffic) -> Families:
             "Kafka requests that could not be answered, so that the connection was closed.",
             ("api",),
             (((api,), count) for api, count in failures),
+        )
+        yield counters(
+            "goqueue_kafka_authentications",
+            "Log-ins of Kafka clients, also those again on an open connection.",
+            ("mechanism", "outcome"),
+            authentications,
         )
 
     return families

@@ -74,7 +74,11 @@ async def handle(context: RequestContext, request: "ShareFetchRequest") -> Messa
         context.services.share_sessions.close(member)
         await shares.release(context.caller, member)
     elif not is_renew_ack:
-        fetched = await _fetch(context, request, member, session)
+        try:
+            fetched = await _fetch(context, request, member, session)
+        except AccessDenied as error:
+            # Its right to the group ended while it waited.
+            return _answer(error_code(error), error.message, 0, ())
     parts = [
         part
         for part in dict.fromkeys((*fetched, *acknowledged))

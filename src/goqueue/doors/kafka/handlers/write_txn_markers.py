@@ -92,5 +92,5 @@ OPERATION = Operation(
     min_version=1,
     max_version=2,
     handle=handle,
-    needs=(Need(Resource.CLUSTER, Verb.CLUSTER_ACTION, refused=Refused.EACH),),
+    needs=(Need(Resource.CLUSTER, Verb.CLUSTER_ACTION, refused=Refused.EACH, or_verb=Verb.ALTER),),
 )

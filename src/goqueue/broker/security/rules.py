@@ -1,0 +1,54 @@
+"""Rules as they are kept: made, listed, removed. A rule has no parts that change."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Delete, Put
+from goqueue.model.errors import PolicyViolation
+from goqueue.model.rights import AlterableCluster, DescribableCluster
+from goqueue.model.security.rules import Rule, RuleFilter, check_rule, rule_id
+from goqueue.state import metadata_keys as keys
+from goqueue.state.membership.feature_levels import Feature
+
+# Each is read at every start and held by every broker, with its place in the index: about 1 KB.
+RULES_MAX: Final = 100_000
+
+
+class RuleBook:
+    def __init__(self, changes: KeyChanges, follower: MetadataFollower) -> None:
+        self._changes = changes
+        self._follower = follower
+
+    def matching(self, _cluster: DescribableCluster, wanted: RuleFilter) -> list[Rule]:
+        return list(self._matching([wanted]).values())
+
+    async def add(self, _cluster: AlterableCluster, rules: Sequence[Rule]) -> None:
+        """Those that are there already stay as they are."""
+        for rule in rules:
+            check_rule(rule)
+        there = self._follower.image.security.rules
+        new = {rule_id(rule): rule for rule in rules}
+        new = {name: rule for name, rule in new.items() if name not in there}
+        if len(there) + len(new) > RULES_MAX:
+            raise PolicyViolation(f"there can be {RULES_MAX} rules at most")
+        if new:
+            kind = keys.SecurityKind.RULE
+            puts = [Put(*keys.security_entry(kind, name, rule)) for name, rule in new.items()]
+            await self._changes.write(puts, Feature.SECURITY)
+
+    async def remove(self, _cluster: AlterableCluster, wanted: Sequence[RuleFilter]) -> list[Rule]:
+        """All that one of the filters takes; returns them."""
+        gone = self._matching(wanted)
+        if gone:
+            kind = keys.SecurityKind.RULE
+            deletes = [Delete(keys.security_key(kind, name)) for name in gone]
+            await self._changes.write(deletes, Feature.SECURITY)
+        return list(gone.values())
+
+    def _matching(self, wanted: Sequence[RuleFilter]) -> dict[str, Rule]:
+        rules = self._follower.image.security.rules
+        return {
+            name: rule for name, rule in rules.items() if any(each.takes(rule) for each in wanted)
+        }

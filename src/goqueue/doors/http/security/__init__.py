@@ -1,0 +1,1 @@
+"""Who may do what, over HTTP: users, their keys, rules, and sessions of browsers."""

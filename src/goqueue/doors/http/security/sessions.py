@@ -1,0 +1,104 @@
+"""/session and /whoami: browsers log in here, and everyone can ask who it is."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response, delete, get, post
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+
+from goqueue.doors.http.body import decode
+from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.security.credentials import Credentials
+from goqueue.doors.http.security.users import TAGS
+from goqueue.doors.web.log_in import COOKIE, SESSION_PATH, authorization_in, session_in
+from goqueue.model.caller import Caller
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import OPEN
+
+# Before its time the browser forgets it, as it is told to.
+_GONE: Final = "Max-Age=0"
+
+
+class Session(msgspec.Struct, frozen=True, rename="camel"):
+    principal: str
+    tenant: str
+    expires_ms: int | None
+
+
+class WhoAmI(msgspec.Struct, frozen=True):
+    principal: str
+    tenant: str
+    door: str
+
+
+_credentials: Final = msgspec.json.Decoder(Credentials)
+
+
+@get("/whoami", tags=TAGS, responses=errors(400), opt={"needs": OPEN})
+async def whoami(caller: NamedDependency[Caller]) -> WhoAmI:
+    """Who asks, as the broker sees it."""
+    principal = caller.principal
+    return WhoAmI(str(principal), principal.tenant, caller.door.value)
+
+
+@post(
+    SESSION_PATH,
+    tags=TAGS,
+    responses=errors(400, 401, 409, 413, 415),
+    opt={"needs": OPEN},
+)
+async def begin_session(
+    service: NamedDependency[BrokerService], request: Request[Any, Any, Any]
+) -> Response[Session]:
+    """Log in from a browser, with a body or by Basic: the answer sets a cookie."""
+    logins = service.web_logins
+    if not logins.is_on:
+        raise Refusal(409, "security_off", "nobody logs in while security.enabled is false")
+    authorization = authorization_in(request.scope["headers"])
+    if authorization is not None:
+        begun = await logins.begin_session_by(authorization)
+    else:
+        shown = decode(await request.body(), _credentials)
+        begun = await logins.begin_session(shown.name, shown.password)
+    principal = begun.user.principal
+    session = Session(str(principal), principal.tenant, begun.expires_ms)
+    return Response(session, headers=_setting(request, f"{COOKIE}={begun.word}"))
+
+
+@get(SESSION_PATH, tags=TAGS, responses=errors(400), opt={"needs": OPEN})
+async def show_session(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    request: Request[Any, Any, Any],
+) -> Session:
+    """Who is logged in, and until when."""
+    headers = request.scope["headers"]
+    word = session_in(headers) if authorization_in(headers) is None else None
+    principal = caller.principal
+    expires_ms = None if word is None else service.web_logins.session_expires_ms(word)
+    return Session(str(principal), principal.tenant, expires_ms or None)
+
+
+@delete(SESSION_PATH, tags=TAGS, responses=errors(400), opt={"needs": OPEN})
+async def end_session(
+    service: NamedDependency[BrokerService], request: Request[Any, Any, Any]
+) -> Response[None]:
+    """Log out."""
+    word = session_in(request.scope["headers"])
+    if word is not None:
+        service.web_logins.end_session(word)
+    return Response(None, headers=_setting(request, f"{COOKIE}=; {_GONE}"))
+
+
+def _setting(request: Request[Any, Any, Any], cookie: str) -> dict[str, str]:
+    """RFC 6265 and its successor: no script sees it, no other site's page has it sent."""
+    parts = [cookie, "Path=/", "HttpOnly", "SameSite=Strict"]
+    if request.scope["scheme"] == "https":
+        parts.append("Secure")
+    return {"set-cookie": "; ".join(parts), "cache-control": "no-store"}
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (whoami, begin_session, show_session, end_session)

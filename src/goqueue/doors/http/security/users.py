@@ -1,0 +1,154 @@
+"""/users: who can log in."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody, PathParameter
+from msgspec import UNSET, Meta, UnsetType
+
+from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.security.credentials import Password, UserName
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.security.tenants import NAME_MAX_LENGTH as TENANT_MAX_LENGTH
+from goqueue.model.security.users import NAME_MAX_LENGTH
+from goqueue.model.security.users import User as StoredUser
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
+
+TAGS: Final = ["Security"]
+_LOOK: Final = Need(Resource.CLUSTER, Verb.DESCRIBE)
+_CHANGE: Final = Need(Resource.CLUSTER, Verb.ALTER)
+
+NameInPath = Annotated[
+    str, PathParameter(min_length=1, max_length=NAME_MAX_LENGTH, description="The user's name.")
+]
+
+
+class CreateUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: UserName
+    password: Annotated[
+        Password | UnsetType,
+        Meta(description="Without one, the user logs in by keys, certificates or tokens alone."),
+    ] = UNSET
+    admin: Annotated[bool, Meta(description="May do everything in its tenant.")] = False
+    tenant: Annotated[str, Meta(max_length=TENANT_MAX_LENGTH)] = ""
+
+
+class ChangeUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    password: Password | UnsetType = UNSET
+    admin: bool | UnsetType = UNSET
+
+
+class User(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    tenant: str
+    admin: bool
+    mechanisms: Annotated[
+        list[str], Meta(description="By which its password logs in; none without a password.")
+    ]
+    created_ms: int
+
+
+class Users(msgspec.Struct, frozen=True):
+    users: list[User]
+
+
+class ChangedUser(msgspec.Struct, frozen=True):
+    name: str
+
+
+@get("/users", tags=TAGS, responses=errors(400, 403), opt={"needs": (_LOOK,)})
+async def list_users(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> Users:
+    """All users, by name."""
+    return Users([_shown(each) for each in service.users.users(caller)])
+
+
+@post(
+    "/users",
+    tags=TAGS,
+    responses=errors(400, 403, 409, 413, 415),
+    opt={"needs": (_CHANGE,)},
+)
+async def create_user(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[CreateUser],
+) -> Response[User]:
+    """Make a user."""
+    password = None if data.password is UNSET else data.password
+    made = await service.users.create(
+        caller, data.name, password, is_admin=data.admin, tenant=data.tenant
+    )
+    return Response(_shown(made))
+
+
+@get("/users/{name:str}", tags=TAGS, responses=errors(400, 403, 404), opt={"needs": (_LOOK,)})
+async def describe_user(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: NameInPath
+) -> User:
+    """One user."""
+    return _shown(service.users.user(caller, name))
+
+
+@patch(
+    "/users/{name:str}",
+    tags=TAGS,
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (_CHANGE,)},
+)
+async def change_user(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    name: NameInPath,
+    data: JSONBody[ChangeUser],
+) -> ChangedUser:
+    """Give a user another password, or make it an administrator or none. Everyone may change its
+    own password."""
+    if data.password is UNSET and data.admin is UNSET:
+        raise Refusal(422, "invalid_request", "password, admin: give one of the two, or both")
+    # What needs more is asked for first: whoever may not do all of it changes nothing.
+    if data.admin is not UNSET:
+        await service.users.set_admin(caller, name, data.admin)
+    if data.password is not UNSET:
+        await service.users.set_password(caller, name, data.password)
+    return ChangedUser(name)
+
+
+@delete(
+    "/users/{name:str}",
+    tags=TAGS,
+    responses=errors(400, 403, 404, 409),
+    opt={"needs": (_CHANGE,)},
+)
+async def delete_user(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: NameInPath
+) -> None:
+    """Remove a user with its keys. Its requests that are under way are refused."""
+    await service.users.delete(caller, name)
+
+
+def _shown(user: StoredUser) -> User:
+    return User(
+        name=user.name,
+        tenant=user.tenant,
+        admin=user.is_admin,
+        mechanisms=sorted(user.scram),
+        created_ms=user.created_ms,
+    )
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (
+    list_users,
+    create_user,
+    describe_user,
+    change_user,
+    delete_user,
+)

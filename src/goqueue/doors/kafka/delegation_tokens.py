@@ -1,0 +1,24 @@
+"""What requests about delegation tokens have in common (KIP-48)."""
+
+from datetime import timedelta
+from typing import Final
+
+from goqueue.doors.kafka.wire.writing import Message
+
+# The one kind of principals that tokens are of.
+USER: Final = "User"
+# Of a token that there is not.
+NO_TIME: Final = 0
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def period_ms(span: timedelta) -> int | None:
+    """None for a negative one, with which clients say that they ask for none."""
+    milliseconds = span // _MILLISECOND
+    return None if milliseconds < 0 else milliseconds
+
+
+def principal(text: str, prefix: str) -> Message:
+    """Of `User:alice`, in the two fields that it is written in."""
+    kind, _, name = text.partition(":")
+    return {f"{prefix}principal_type": kind, f"{prefix}principal_name": name}

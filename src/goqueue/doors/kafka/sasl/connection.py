@@ -1,0 +1,61 @@
+"""A connection on which clients must log in."""
+
+import asyncio
+import struct
+from dataclasses import replace
+from typing import Final
+
+from goqueue.doors.kafka.connection import Connection
+from goqueue.doors.kafka.sasl.limits import LogInLimits
+from goqueue.doors.kafka.sasl.session import SaslSession
+from goqueue.doors.kafka.sasl.token_frames import TokenExchange
+from goqueue.doors.kafka.wire.reading import Malformed
+from goqueue.model.caller import Principal
+from goqueue.service.sasl.log_ins import is_private
+
+_API_KEY: Final = struct.Struct(">h")
+
+
+class SecuredConnection(Connection):
+    _session: SaslSession
+    _until_logged_in: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        config = self._services.config
+        self._frames.hold_to(LogInLimits(config))
+        self._until_logged_in = self._loop.call_later(
+            config.sasl_login_timeout_ms / 1000,
+            self.cut_off,
+            f"nobody logged in for {config.sasl_login_timeout_ms} ms (sasl.login.timeout.ms)",
+        )
+        is_encrypted = transport.get_extra_info("sslcontext") is not None
+        self._session = self._services.sasl.begin(
+            self, self, is_private=is_private(self.client_host, is_encrypted=is_encrypted)
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._until_logged_in.cancel()
+        super().connection_lost(exc)
+
+    def _accept(self, frame: memoryview) -> None:
+        session = self._session
+        if session.awaits_frame:
+            self._queue(TokenExchange(frame))
+            return
+        (api_key,) = _API_KEY.unpack_from(frame)
+        refusal = session.refusal(api_key)
+        if refusal is not None:
+            self._memory.give_back(len(frame))
+            raise Malformed(refusal)
+        super()._accept(frame)
+
+    # --- as the session knows it ----------------------------------------------------------
+
+    def logged_in(self, principal: Principal) -> None:
+        self._until_logged_in.cancel()
+        self._caller = replace(self._caller, principal=principal)
+        self._frames.hold_to(self._limits)
+
+    def end_after_answers(self, reason: str) -> None:
+        self._fail(reason)

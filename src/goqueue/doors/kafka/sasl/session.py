@@ -1,0 +1,177 @@
+"""Who logged in on a connection, and what may be asked on it.
+
+    state        a client may send                        then
+    NEW          ApiVersions, SaslHandshake               CHOSEN; ENDED if it is not offered
+    CHOSEN       SaslAuthenticate, or tokens as frames    CHOSEN, LOGGED_IN, or ENDED
+    LOGGED_IN    everything; SaslHandshake (KIP-368)      CHOSEN, and still logged in
+
+What is not in the table ends the connection. After version 0 of the handshake, tokens come as
+frames of their own, without a header (before KIP-152). A log-in again must be by the same
+mechanism and of the same principal. One that failed ends the connection, also where somebody had
+logged in before.
+"""
+
+from typing import Final, NamedTuple, Protocol
+
+from goqueue.model.caller import Principal
+from goqueue.model.calls import CALL_API_KEY
+from goqueue.model.measuring.traffic import KafkaTraffic
+from goqueue.model.security.errors import AuthenticationFailed, UnsupportedMechanism
+from goqueue.model.security.logins import Login
+from goqueue.model.security.users import BROKERS
+from goqueue.service.sasl.conversation import Conversation
+from goqueue.service.sasl.log_ins import LogIns
+
+HANDSHAKE: Final = 17
+API_VERSIONS: Final = 18
+AUTHENTICATE: Final = 36
+_SASL: Final = frozenset((HANDSHAKE, AUTHENTICATE))
+_BEFORE_LOG_IN: Final = frozenset((API_VERSIONS, HANDSHAKE, AUTHENTICATE))
+# Version 1 says that tokens come in SaslAuthenticate (KIP-152).
+_FIRST_VERSION_WITH_REQUESTS: Final = 1
+# A lifetime of 0 would mean that there is none.
+_LIFETIME_MIN_MS: Final = 1
+# The label of what was not offered: what clients wrote is not kept.
+_UNSUPPORTED: Final = "unsupported"
+
+
+class Line(Protocol):
+    """The connection, as its session knows it."""
+
+    def logged_in(self, principal: Principal) -> None: ...
+    def end_after_answers(self, reason: str) -> None: ...
+    def cut_off(self, reason: str) -> None: ...
+
+
+class OutOfTurn(Exception):
+    """The request does not belong here; the connection ends."""
+
+
+class Heard(NamedTuple):
+    """`lifetime_ms`: the client must log in again within it; 0: it need not."""
+
+    reply: bytes
+    lifetime_ms: int = 0
+
+
+class SaslSession:
+    __slots__ = (
+        "__weakref__",
+        "_conversation",
+        "_ends_ms",
+        "_is_ended",
+        "_is_private",
+        "_line",
+        "_log_ins",
+        "_traffic",
+        "awaits_frame",
+        "login",
+    )
+
+    def __init__(
+        self, log_ins: LogIns, traffic: KafkaTraffic, line: Line, *, is_private: bool
+    ) -> None:
+        self._log_ins = log_ins
+        self._traffic = traffic
+        self._line = line
+        self._is_private = is_private
+        self._conversation: Conversation | None = None
+        self._ends_ms: int | None = None
+        self._is_ended = False
+        self.login: Login | None = None
+        # The next frame is a token and no request.
+        self.awaits_frame = False
+
+    def refusal(self, api_key: int) -> str | None:
+        """Why a request is not answered; asked for every one of them, so it must be quick."""
+        login = self.login
+        if login is None:
+            if api_key in _BEFORE_LOG_IN:
+                return None
+            return f"API key {api_key} before log-in: clients must log in (SASL)"
+        if api_key in _SASL:
+            return None
+        if self._ends_ms is not None and self._log_ins.clock_ms() >= self._ends_ms:
+            return f"the log-in of {login.principal} has ended, and it did not log in again"
+        if api_key == CALL_API_KEY and login.principal != BROKERS:
+            return f"a call of a broker by {login.principal}"
+        if not self._log_ins.holds(login):
+            return _gone(login)
+        return None
+
+    def end_if_gone(self) -> None:
+        """After users or tokens changed."""
+        if self.login is not None and not self._log_ins.holds(self.login):
+            self._is_ended = True
+            self._line.cut_off(_gone(self.login))
+
+    # --- SaslHandshake --------------------------------------------------------------------
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return self._log_ins.mechanisms(is_private=self._is_private)
+
+    def choose(self, mechanism: str, version: int) -> None:
+        """`UnsupportedMechanism` and `OutOfTurn` end the connection after the answer."""
+        if self._is_ended or self._conversation is not None:
+            raise self._out_of_turn("SaslHandshake amid a log-in")
+        try:
+            if self.login is not None and self.login.mechanism != mechanism:
+                raise UnsupportedMechanism("a log-in again must be by the mechanism of the first")
+            self._conversation = self._log_ins.begin(mechanism, is_private=self._is_private)
+        except UnsupportedMechanism as error:
+            self._failed(_UNSUPPORTED, error.message)
+            raise
+        self.awaits_frame = version < _FIRST_VERSION_WITH_REQUESTS
+
+    # --- SaslAuthenticate -----------------------------------------------------------------
+
+    async def hear(self, message: bytes) -> Heard:
+        """`AuthenticationFailed` and `OutOfTurn` end the connection after the answer."""
+        conversation = self._conversation
+        if self._is_ended or conversation is None:
+            raise self._out_of_turn("SaslAuthenticate without SaslHandshake")
+        try:
+            said = await conversation.hear(message)
+            if said.login is None:
+                return Heard(said.reply)
+            lifetime_ms = self._admit(said.login)
+        except AuthenticationFailed as error:
+            # Before the delay: nothing is heard meanwhile.
+            self._is_ended = True
+            await self._log_ins.delay()
+            mechanism = conversation.mechanism
+            self._failed(mechanism, error.message)
+            raise AuthenticationFailed(
+                f"authentication failed: invalid credentials with SASL mechanism {mechanism}"
+            ) from None
+        return Heard(said.reply, lifetime_ms)
+
+    def _admit(self, login: Login) -> int:
+        before = self.login
+        if before is not None and before.principal != login.principal:
+            raise AuthenticationFailed("a log-in again must be of the same principal")
+        if not self._log_ins.holds(login):
+            raise AuthenticationFailed(_gone(login))
+        now_ms = self._log_ins.clock_ms()
+        self._ends_ms = self._log_ins.session_ends_ms(login, now_ms)
+        self.login = login
+        self._conversation = None
+        self.awaits_frame = False
+        self._traffic.authentications[login.mechanism, "success"] += 1
+        self._line.logged_in(login.principal)
+        return 0 if self._ends_ms is None else max(_LIFETIME_MIN_MS, self._ends_ms - now_ms)
+
+    def _out_of_turn(self, what: str) -> OutOfTurn:
+        self._is_ended = True
+        self._line.end_after_answers(what)
+        return OutOfTurn(what)
+
+    def _failed(self, mechanism: str, reason: str) -> None:
+        self._is_ended = True
+        self._traffic.authentications[mechanism, "failure"] += 1
+        self._line.end_after_answers(f"log-in failed: {reason}")
+
+
+def _gone(login: Login) -> str:
+    return f"{login.principal}, who logged in here, or its token is gone"

@@ -1,0 +1,21 @@
+"""A log-in under way, as doors know it."""
+
+from typing import NamedTuple, Protocol
+
+from goqueue.model.security.logins import Login
+
+
+class Said(NamedTuple):
+    """What the client is told; with the log-in, the conversation is over."""
+
+    reply: bytes
+    login: Login | None = None
+
+
+class Conversation(Protocol):
+    @property
+    def mechanism(self) -> str: ...
+
+    async def hear(self, message: bytes) -> Said:
+        """`AuthenticationFailed` ends it."""
+        ...
