@@ -25,6 +25,7 @@ from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource, TokenOwner
 from goqueue.model.security.rules import Rule
+from goqueue.model.security.tenants import inner_name
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -61,7 +62,7 @@ NAMES: Final = {
     Resource.USER: USER,
 }
 
-_SETTINGS: Final = {
+SETTINGS: Final = {
     # What a test began must not end in another one.
     "scale.drain.ms": "3600000",
     # Some requests that are allowed shorten what is kept; it must not go while tests look on.
@@ -145,14 +146,14 @@ class World:
 
 @asynccontextmanager
 async def canary_world(folder: Path) -> AsyncIterator[World]:
-    texts = {"data.dir": str(folder / "data"), **_SETTINGS}
+    texts = {"data.dir": str(folder / "data"), **SETTINGS}
     node = await Node.open(broker_config(texts))
     try:
         doors = await Doors.open(node, None)
         await node.announce("127.0.0.1", doors.kafka.address[1], 0)
         live = await WireClient.connect(*doors.kafka.address)
         async with httpx.AsyncClient(base_url=doors.url, timeout=30) as http:
-            world = await _fill(node, http, live)
+            world = await fill(node, http, live)
         try:
             yield world
         finally:
@@ -162,7 +163,7 @@ async def canary_world(folder: Path) -> AsyncIterator[World]:
         await node.close()
 
 
-async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
+async def fill(node: Node, http: httpx.AsyncClient, live: WireClient, tenant: str = "") -> World:
     for name in (TOPIC, f"{HIDDEN}-topic", f"{HIDDEN}-offline"):
         await _post(http, "/topics", {"name": name, "partitions": 1})
         message = {"key": f"{SECRET}-key", "value": f"{SECRET}-value"}
@@ -194,16 +195,18 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
     await _fill_share_groups(live)
     await _fill_streams_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
-    await _fill_rules(node)
-    await _fill_users(node)
+    if not tenant:
+        # Of all tenants, by whoever has none.
+        await _fill_rules(node)
+        await _fill_users(node)
     # As after a failed write.
-    offline = node.hosted.get(f"{HIDDEN}-offline", 0)
+    offline = node.hosted.get(inner_name(tenant, f"{HIDDEN}-offline"), 0)
     assert offline is not None
     offline.go_offline(PartitionOffline(f"{SECRET}: the disk is full"))
     return World(
         node=node,
-        topic_id=node.image.topics[TOPIC].id,
-        hidden_topic_id=node.image.topics[f"{HIDDEN}-topic"].id,
+        topic_id=node.image.topics[inner_name(tenant, TOPIC)].id,
+        hidden_topic_id=node.image.topics[inner_name(tenant, f"{HIDDEN}-topic")].id,
         receipt=receipts[0],
         sqs_receipt=sqs_receipt,
         delayed_id=scheduled["id"],

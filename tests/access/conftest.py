@@ -52,3 +52,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         runner.run(closed.close())
         runner.run(nearly_open.close())
         runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

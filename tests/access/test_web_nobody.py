@@ -42,7 +42,7 @@ def _json_action(action: str, fields: Fields) -> Call:
     return lambda http, world: sqs(http, action, **fields(world))
 
 
-def _query_action(action: str, fields: Fields) -> Call:
+def query_action(action: str, fields: Fields) -> Call:
     async def call(http: httpx.AsyncClient, world: World) -> httpx.Response:
         return await http.post("/", data={"Action": action, **_form(action, fields(world))})
 
@@ -175,7 +175,7 @@ def test_the_query_protocol_refuses_the_same(scene: Scene, action: str) -> None:
     needs = ACTIONS[action].needs
     if any(need.refused is not Refused.LEFT_OUT for need in needs):
         for fields in SQS[action]:
-            answer = scene.run(call_at(scene.closed, _query_action(action, fields), scene.world))
+            answer = scene.run(call_at(scene.closed, query_action(action, fields), scene.world))
             check_tells_nothing(scene.world, answer)
             assert "AccessDenied" in answer.text, answer.text
 

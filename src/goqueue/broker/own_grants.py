@@ -9,6 +9,10 @@ from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
     CreatableTopic,
+    DeletableContext,
+    DeletableGroup,
+    DeletableSubject,
+    DeletableTopic,
     DescribableGroup,
     DescribableGroups,
     DescribableTransactionalIds,
@@ -32,6 +36,7 @@ class OwnWork(Enum):
     SPLITS = "how far a group is in partitions that others were split off"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
     AUDIT = "who did what, in a topic that only brokers write"
+    TENANT_REMOVAL = "what a tenant had that is removed with all of it"
 
 
 def own_write(topic: str, _work: OwnWork) -> WritableTopic:
@@ -68,3 +73,19 @@ def own_transactional_ids(_work: OwnWork) -> DescribableTransactionalIds:
 
 def own_action(_work: OwnWork) -> ActingCluster:
     return ActingCluster(CLUSTER_NAME)
+
+
+def own_delete(topic: str, _work: OwnWork) -> DeletableTopic:
+    return DeletableTopic(topic)
+
+
+def own_delete_group(group: str, _work: OwnWork) -> DeletableGroup:
+    return DeletableGroup(group)
+
+
+def own_delete_subject(subject: str, _work: OwnWork) -> DeletableSubject:
+    return DeletableSubject(subject)
+
+
+def own_delete_context(context: str, _work: OwnWork) -> DeletableContext:
+    return DeletableContext(context)

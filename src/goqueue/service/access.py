@@ -1,26 +1,27 @@
 """The one place where it is decided who may do what. Only here are rights made for callers.
 
 While security is off there are no rules, and everyone is a super user.
+
+Behind the doors things have inner names, which begin with the tenant they belong to. Nobody gets a
+right to what another tenant has, whatever rules say; rules are asked by the names that the tenant
+itself uses (decision 26).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, Protocol, cast
 from uuid import UUID
 
 from goqueue.model.audit import Change
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
     AccessDenied,
-    ClusterAccessDenied,
-    GroupAccessDenied,
-    SubjectAccessDenied,
     TopicAccessDenied,
-    TransactionalIdAccessDenied,
+    UnknownTopicId,
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import TopicPartition, check_no_separator
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
@@ -68,12 +69,15 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
-from goqueue.model.security.errors import TokenAccessDenied
+from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
 from goqueue.model.topics import AUDIT_TOPIC, is_internal
 from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.allowed_waits import AllowedWaits
+from goqueue.service.denials import denied, word
+from goqueue.service.ownership import OF_TENANTS, Ownership, local
+from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -87,48 +91,6 @@ class Rules(Protocol):
         May be asked from threads, too.
         """
         ...
-
-
-_DENIED: Final[dict[Resource, type[AccessDenied]]] = {
-    Resource.TOPIC: TopicAccessDenied,
-    Resource.GROUP: GroupAccessDenied,
-    Resource.CLUSTER: ClusterAccessDenied,
-    Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
-    Resource.SUBJECT: SubjectAccessDenied,
-    Resource.USER: TokenAccessDenied,
-    Resource.DELEGATION_TOKEN: TokenAccessDenied,
-}
-_WORDS: Final = {
-    Resource.TOPIC: "topic",
-    Resource.GROUP: "group",
-    Resource.CLUSTER: "the cluster",
-    Resource.TRANSACTIONAL_ID: "transactional id",
-    Resource.SUBJECT: "subject",
-    Resource.USER: "user",
-    Resource.DELEGATION_TOKEN: "delegation token",
-}
-
-
-class SortedParts(NamedTuple):
-    """Parts of a fetch: those to read, and the answers of those that are refused.
-
-    Positions are those of the request, so that answers can be put in its order.
-    """
-
-    readable: Sequence[ReadablePart]
-    refused: dict[int, FetchedPart]
-
-
-class SortedCommit(NamedTuple):
-    """Offsets to commit, without those of the topics that are refused."""
-
-    readable: ReadableCommit
-    refused: frozenset[str]
-
-
-class SortedTransactionCommit(NamedTuple):
-    readable: ReadableTransactionCommit
-    refused: frozenset[str]
 
 
 def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
@@ -155,8 +117,16 @@ _LOOKING: Final = (Verb.READ, Verb.DESCRIBE, Verb.DESCRIBE_CONFIGS)
 
 
 class Access:
-    def __init__(self, rules: Rules | None = None, witness: Witness | None = None) -> None:
+    """`tenants` has the names of those there are."""
+
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        witness: Witness | None = None,
+        tenants: Callable[[], Container[str]] = frozenset,
+    ) -> None:
         self._rules = rules
+        self._ownership = Ownership(None if rules is None else tenants)
         self.waits = AllowedWaits()
         # Administrative changes are told by `service/audited.py`.
         self.witness = witness
@@ -176,7 +146,7 @@ class Access:
         return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
 
     def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
-        if self._rules is None and caller.door is Door.KAFKA:
+        if self._has_every_right(caller):
             # Nothing is copied: a fetch may have thousands of parts.
             return SortedParts(cast("Sequence[ReadablePart]", parts), {})
         readable: list[ReadablePart] = []
@@ -199,7 +169,10 @@ class Access:
 
     def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
         """May make this topic; the right to make topics at all is enough."""
-        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE):
+        check_no_separator(local_name(caller.principal.tenant, name))
+        if not self.owns(caller, Resource.TOPIC, name) or not self.allows(
+            caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE
+        ):
             self._check(caller, Resource.TOPIC, name, Verb.CREATE)
         return CreatableTopic(name)
 
@@ -228,10 +201,12 @@ class Access:
         not the name. Ids are no secret, and a client that is told the id was unknown asks for
         metadata again, and again.
         """
+        if not self.owns(caller, Resource.TOPIC, name):
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
         if not self.allows(caller, Resource.TOPIC, name, verb):
             self._tell_refused(caller, Resource.TOPIC, name, verb)
             raise TopicAccessDenied(
-                f"{caller.principal} is not allowed to {_word(verb)} the topic with id {topic_id}"
+                f"{caller.principal} is not allowed to {word(verb)} the topic with id {topic_id}"
             )
 
     def check_sees_all(self, caller: Caller, names: Iterable[str]) -> None:
@@ -266,15 +241,15 @@ class Access:
         return ConfigurableGroup(name)
 
     def describable_groups(self, caller: Caller) -> DescribableGroups:
-        """For lists; the right to see the cluster is enough for all."""
-        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
-            return DescribableGroups(lambda _: True)
+        """For lists; the right to see the cluster is enough for all of the caller's tenant."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return DescribableGroups(lambda name: self.owns(caller, Resource.GROUP, name))
         return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
 
     def member_rights(self, caller: Caller, group: str, topics: Iterable[str]) -> MemberRights:
         """`topics` are all that the member may come upon."""
         may_read = self._test(caller, Resource.TOPIC, Verb.READ)
-        named = None if self._rules is None else topics
+        named = None if self._rules is None and not caller.principal.tenant else topics
         return MemberRights(self.readable_group(caller, group), may_read, named)
 
     def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
@@ -294,7 +269,7 @@ class Access:
         return SortedTransactionCommit(ReadableTransactionCommit(request), refused)
 
     def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
-        if self._rules is None and caller.door is Door.KAFKA:
+        if self._has_every_right(caller):
             return frozenset()
         readable = self.readable_topics(caller)
         refused = frozenset(each.topic for each in offsets if each.topic not in readable)
@@ -401,12 +376,22 @@ class Access:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
 
+    def alterable_accounts(self, caller: Caller) -> AlterableCluster:
+        """May change users, their keys and the rules of its tenant; those of all tenants, if it has
+        none. Kafka has no other right for it than the one to change the cluster."""
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
+
+    def describable_accounts(self, caller: Caller) -> DescribableCluster:
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+        return DescribableCluster(CLUSTER_NAME)
+
     # --- users ----------------------------------------------------------------------------
 
     def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
         """Everyone may change its own password, and make keys of its own."""
         if not _is_self(caller, name):
-            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+            self.alterable_accounts(caller)
         return ChangeableUser(name)
 
     def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
@@ -427,12 +412,13 @@ class Access:
 
     def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
         if owner is None or not _is_self(caller, owner):
-            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+            self.alterable_accounts(caller)
         return RemovableKey(key_id)
 
     def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
-        """All with the right to see the cluster, else oneself."""
-        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+        """All with the right to see the cluster, else oneself; those of other tenants are left out
+        by whoever lists them."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
             return SeenKeyUsers(lambda _: True)
         return SeenKeyUsers(lambda name: _is_self(caller, name))
 
@@ -442,24 +428,63 @@ class Access:
         """Whether a list or a description may show the caller this topic."""
         return self.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
 
+    def owns(self, caller: Caller, resource: Resource, name: str) -> bool:
+        """For lists of things that whoever may see the cluster sees without further rights."""
+        return self._ownership.has(caller, resource, name)
+
+    def pattern(self, caller: Caller, text: str) -> str:
+        """A regular expression of the caller, as one over inner names."""
+        return inner_pattern(caller.principal.tenant, text)
+
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
         if verb is Verb.READ and _is_inner(caller, resource, name):
             return False
+        tenant = caller.principal.tenant
+        if tenant or SEPARATOR in name:
+            return self._tenant_allows(caller, resource, name, verb)
         return self._rules is None or _allow(self._rules, caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
         return lambda name: self.allows(caller, resource, name, verb)
 
+    def _has_every_right(self, caller: Caller) -> bool:
+        is_bound = self._rules is not None or caller.principal.tenant
+        return not is_bound and caller.door is Door.KAFKA
+
+    def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """Of callers, and of names, that may belong to a tenant."""
+        if not self.owns(caller, resource, name):
+            return False
+        tenant = caller.principal.tenant
+        if tenant and resource is Resource.CLUSTER and verb not in OF_TENANTS:
+            return False
+        return self._rule_allows(caller, resource, local(tenant, resource, name), verb)
+
+    def _rule_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        return self._rules is None or self._rules.allows(caller, resource, name, verb)
+
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if verb is Verb.READ and _is_inner(caller, resource, name):
             raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
-        if self._rules is None or _allow(self._rules, caller, resource, name, verb):
+        tenant = caller.principal.tenant
+        told = name
+        if tenant or SEPARATOR in name:
+            if self._tenant_allows(caller, resource, name, verb):
+                return
+            told = local(tenant, resource, name)
+            if resource is Resource.TOPIC:
+                check_no_separator(told)
+        elif self._rules is None or _allow(self._rules, caller, resource, name, verb):
             return
         self._tell_refused(caller, resource, name, verb)
-        what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
-        raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+        raise denied(caller, resource, told, verb)
+
+    def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if not self._rule_allows(caller, resource, name, verb):
+            self._tell_refused(caller, resource, name, verb)
+            raise denied(caller, resource, name, verb)
 
     def _tell_refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self.witness is not None:
@@ -476,7 +501,3 @@ def _allow(rules: Rules, caller: Caller, resource: Resource, name: str, verb: Ve
 def _is_self(caller: Caller, user: str) -> bool:
     principal = caller.principal
     return principal.kind == USER_KIND and principal.name == user
-
-
-def _word(verb: Verb) -> str:
-    return verb.name.lower().replace("_", " ")

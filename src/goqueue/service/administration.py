@@ -223,14 +223,17 @@ class Administration:
             await node.news.spread()
 
     def config_resources(self, caller: Caller) -> list[ConfigResource]:
-        """Everything that has settings (KIP-1142)."""
+        """Everything that has settings (KIP-1142), but what tenants have."""
         self._access.inspectable_cluster(caller)
         image = self._node.image
         kind = ConfigResourceKind
+        topics = (n for n in image.topics if self._access.owns(caller, Resource.TOPIC, n))
+        own = (name for name, settings in image.group_configs.items() if settings)
+        groups = (name for name in own if self._access.owns(caller, Resource.GROUP, name))
         return [
-            *(ConfigResource(kind.TOPIC, name) for name in image.topics),
+            *(ConfigResource(kind.TOPIC, name) for name in topics),
             *(ConfigResource(kind.BROKER, str(node_id)) for node_id in image.brokers),
             *(ConfigResource(kind.BROKER_LOGGER, str(node_id)) for node_id in image.brokers),
-            *(ConfigResource(kind.GROUP, name) for name, own in image.group_configs.items() if own),
+            *(ConfigResource(kind.GROUP, name) for name in groups),
             *(ConfigResource(kind.CLIENT_METRICS, name) for name in image.client_metrics),
         ]

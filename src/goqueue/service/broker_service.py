@@ -31,6 +31,7 @@ from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.streams_groups import StreamsGroupService
+from goqueue.service.tenants import TenantService
 from goqueue.service.tokens import TokenService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
@@ -46,7 +47,8 @@ class BrokerService:
     def __init__(self, node: Node, rules: Rules | None = None) -> None:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
-        access = Access(rules, node.audit if node.audit.is_on else None)
+        witness = node.audit if node.audit.is_on else None
+        access = Access(rules, witness, lambda: node.security.image.tenants)
         if rules is not None:
             node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
@@ -78,6 +80,7 @@ class BrokerService:
         self.quotas = QuotaService(node, access)
         self.audit = AuditService(node, access)
         self.authentication = Authentication(node)
+        self.tenants = TenantService(node, access)
         self.log_ins = LogIns(node, self.authentication)
         self.users = UserService(node, access)
         self.tokens = TokenService(node, access)

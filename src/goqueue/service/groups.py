@@ -82,6 +82,9 @@ class GroupService:
         group = self._access.readable_group(caller, request.group_id)
         for topic in request.subscribed_topics or ():
             self._access.describable_topic(caller, topic)
+        if request.subscribed_regex:
+            regex = self._access.pattern(caller, request.subscribed_regex)
+            request = replace(request, subscribed_regex=regex)
         result = await self._groups.consumer_heartbeat(group, request)
         if not result.assignment:
             return result

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
@@ -63,6 +64,8 @@ class HostedMemberService:
     async def join_cooperative(self, caller: Caller, wanted: CooperativeJoin) -> HostedMemberView:
         rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
+        if wanted.topic_regex:
+            wanted = replace(wanted, topic_regex=self._access.pattern(caller, wanted.topic_regex))
         return await self._members.join_cooperative(rights, wanted)
 
     async def heartbeat_cooperative(

@@ -25,20 +25,20 @@ class RuleService:
         """For Kafka, which has no rules while nothing is decided by them. Who may not see them is
         not told that either."""
         if verb is Verb.DESCRIBE:
-            self._access.describable_cluster(caller)
+            self._access.describable_accounts(caller)
         else:
-            self._access.alterable_cluster(caller)
+            self._access.alterable_accounts(caller)
         if not self._access.has_rules:
             raise SecurityDisabled("there are no rules while security.enabled is false")
 
     def rules(self, caller: Caller, wanted: RuleFilter) -> list[Rule]:
-        cluster = self._access.describable_cluster(caller)
+        cluster = self._access.describable_accounts(caller)
         return self._book.matching(cluster, _within(caller, wanted))
 
     @audited("rule.create", Resource.CLUSTER, detail=("rules",))
     async def add(self, caller: Caller, rules: Sequence[Rule]) -> None:
         """All of them or, if one is not as it must be, none."""
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         tenant = caller.principal.tenant
         if tenant:
             rules = [msgspec.structs.replace(rule, tenant=tenant) for rule in rules]
@@ -47,7 +47,7 @@ class RuleService:
     @audited("rule.delete", Resource.CLUSTER, detail=("wanted",))
     async def remove(self, caller: Caller, wanted: Sequence[RuleFilter]) -> list[Rule]:
         """Those that one of the filters takes; returns them."""
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         return await self._book.remove(cluster, [_within(caller, each) for each in wanted])
 
 

@@ -177,7 +177,12 @@ class TransactionService:
 
     async def list(self, caller: Caller, request: ListTransactions) -> ListTransactionsAnswer:
         seen = self._access.describable_transactional_ids(caller)
-        return await self._transactions.list(seen, request)
+        return await self._transactions.list(seen, self._within(caller, request))
+
+    def _within(self, caller: Caller, request: ListTransactions) -> ListTransactions:
+        if not request.id_pattern:
+            return request
+        return replace(request, id_pattern=self._access.pattern(caller, request.id_pattern))
 
     async def describe(self, caller: Caller, transactional_id: str) -> TransactionDescription:
         """Without the topics that the caller may not see."""
@@ -202,7 +207,7 @@ class TransactionService:
     async def _listed(self, caller: Caller, request: ListTransactions) -> _Listed:
         """What the caller may see, and where it was listed."""
         seen = self._access.describable_transactional_ids(caller)
-        told = await self._anywhere.list_all(request)
+        told = await self._anywhere.list_all(self._within(caller, request))
         found: dict[str, tuple[NodeId, DescribableTransactionalId]] = {}
         states: Counter[str] = Counter()
         for node, answer in told.answers.items():

@@ -8,7 +8,12 @@ from goqueue.broker.security.users import records_of
 from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource
-from goqueue.model.security.errors import NamedTwice, UnknownCredential, UnknownUser
+from goqueue.model.security.errors import (
+    NamedTwice,
+    UnknownCredential,
+    UnknownTenant,
+    UnknownUser,
+)
 from goqueue.model.security.scram_changes import ScramChange
 from goqueue.model.security.users import ScramRecord, User, check_password, check_user_name
 from goqueue.service.access import Access
@@ -20,16 +25,17 @@ class UserService:
     """Who belongs to a tenant knows only the users of that tenant."""
 
     def __init__(self, node: Node, access: Access) -> None:
+        self._security = node.security
         self._users = node.security.users
         self._access = access
 
     def users(self, caller: Caller) -> list[User]:
         """By name."""
-        everyone = self._users.all(self._access.describable_cluster(caller))
+        everyone = self._users.all(self._access.describable_accounts(caller))
         return [everyone[name] for name in sorted(everyone) if _is_visible(caller, everyone[name])]
 
     def user(self, caller: Caller, name: str) -> User:
-        found = self._users.all(self._access.describable_cluster(caller)).get(name)
+        found = self._users.all(self._access.describable_accounts(caller)).get(name)
         if found is None or not _is_visible(caller, found):
             raise UnknownUser(f"user {name!r} is not there")
         return found
@@ -45,10 +51,12 @@ class UserService:
         tenant: str = "",
     ) -> User:
         """Without a password it logs in by keys, certificates or tokens alone."""
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         check_user_name(name)
         scram = {} if password is None else await _records(password)
         tenant = caller.principal.tenant or tenant
+        if tenant and tenant not in self._security.image.tenants:
+            raise UnknownTenant(f"tenant {tenant!r} is not there")
         return await self._users.create(
             cluster, name, scram=scram, tenant=tenant, is_admin=is_admin
         )
@@ -62,14 +70,14 @@ class UserService:
 
     @audited("user.admin", Resource.USER, about="name", detail=("is_admin",))
     async def set_admin(self, caller: Caller, name: str, is_admin: bool) -> None:
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         self._check_visible(caller, name)
         await self._users.set_admin(cluster, name, is_admin)
 
     @audited("user.delete", Resource.USER, about="name")
     async def delete(self, caller: Caller, name: str) -> None:
         """With its keys and tokens; its open connections end."""
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         self._check_visible(caller, name)
         await self._users.delete(cluster, name)
 
@@ -79,7 +87,7 @@ class UserService:
     ) -> None:
         """Set or remove (None) what a user logs in by, by mechanism (KIP-554). One that is not
         there is made; one whose last credential is removed, and which has no keys, is gone."""
-        cluster = self._access.alterable_cluster(caller)
+        cluster = self._access.alterable_accounts(caller)
         await self._users.set_scram(cluster, name, changes, tenant=caller.principal.tenant)
 
     async def alter_credentials(
@@ -90,7 +98,7 @@ class UserService:
         for name, wanted in by_user(changes).items():
             try:
                 if isinstance(wanted, GoQueueError):
-                    self._access.alterable_cluster(caller)
+                    self._access.alterable_accounts(caller)
                     raise wanted
                 await self.alter_scram(caller, name, wanted)
             except GoQueueError as error:

@@ -8,6 +8,8 @@ from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
     read_assignment,
     read_subscription,
+    rename_assigned,
+    rename_subscribed,
     write_assignment,
     write_subscription,
 )
@@ -56,3 +58,37 @@ def test_an_array_larger_than_its_bytes_is_refused_before_it_is_read(size: bytes
 def test_later_versions_may_append_fields() -> None:
     data = write_subscription(3, ["a"], {"a": [1]}, rack_id="r") + b"more"
     assert read_subscription(data).topics == ("a",)
+
+
+@given(
+    st.integers(0, 3),
+    st.lists(Names, max_size=4),
+    st.dictionaries(Names, st.lists(st.integers(0, 9), max_size=3), max_size=3),
+    st.binary(max_size=20),
+)
+def test_renaming_topics_can_be_taken_back(
+    version: int, topics: list[str], owned: dict[str, list[int]], more: bytes
+) -> None:
+    """Whatever follows what is known of the format stays as it is."""
+
+    def inner(name: str) -> str:
+        return f"acme@{name}"
+
+    def local(name: str) -> str:
+        return name.removeprefix("acme@")
+
+    subscription = write_subscription(version, topics, owned) + more
+    renamed = rename_subscribed(subscription, inner)
+    assert read_subscription(renamed).topics == tuple(map(inner, topics))
+    assert rename_subscribed(renamed, local) == subscription
+    assignment = write_assignment(version, owned) + more
+    renamed = rename_assigned(assignment, inner)
+    assert set(read_assignment(renamed).partitions) == set(map(inner, owned))
+    assert rename_assigned(renamed, local) == assignment
+
+
+@given(st.binary(max_size=60))
+def test_whatever_a_member_sends_comes_back_as_it_was(data: bytes) -> None:
+    for rename in (rename_subscribed, rename_assigned):
+        renamed = rename(data, lambda name: f"acme@{name}")
+        assert rename(renamed, lambda name: name.removeprefix("acme@")) == data

@@ -10,7 +10,12 @@ from goqueue.metadata.store import Op, Put
 from goqueue.model.caller import Principal
 from goqueue.model.errors import ClusterAccessDenied, InvalidRequest
 from goqueue.model.rights import Verb
-from goqueue.model.security.errors import AuthenticationFailed, UnknownUser, UserExists
+from goqueue.model.security.errors import (
+    AuthenticationFailed,
+    UnknownTenant,
+    UnknownUser,
+    UserExists,
+)
 from goqueue.model.security.keys import AccessKey, KeyKind
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
@@ -104,8 +109,12 @@ async def test_everyone_may_change_its_own_password(open_broker: OpenBroker) -> 
 
 async def test_a_tenant_knows_its_own_users_only(open_broker: OpenBroker) -> None:
     async with open_broker() as node:
-        users = BrokerService(node).users
+        service = BrokerService(node)
+        users = service.users
         await users.create(ANYONE, "alice", "secret")
+        with pytest.raises(UnknownTenant):
+            await users.create(ANYONE, "bob", "secret", tenant="acme")
+        await service.tenants.create(ANYONE, "acme", {})
         made = await users.create(OF_ACME, "bob", "secret", tenant="other")
         assert made.tenant == "acme"
         assert [user.name for user in users.users(OF_ACME)] == ["bob"]

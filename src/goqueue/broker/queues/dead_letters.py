@@ -34,6 +34,7 @@ from goqueue.model.header_names import (
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.rights import WritableTopic
+from goqueue.model.security.tenants import local_name, tenant_of_topic
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.queues.messages import DeadLetter
@@ -263,15 +264,17 @@ def _copy(
     copy_id: bytes,
     now_ms: int,
 ) -> NewRecord:
+    # Whoever reads them knows things by the names of its tenant.
+    tenant = tenant_of_topic(source.name)
     return NewRecord(
         key=record.key,
         value=record.value,
         headers=(
             *(header for header in record.headers if _is_kept(header, now_ms)),
-            (DEAD_LETTER_TOPIC, source.name.encode()),
+            (DEAD_LETTER_TOPIC, local_name(tenant, source.name).encode()),
             (DEAD_LETTER_PARTITION, b"%d" % death.queue.partition),
             (DEAD_LETTER_OFFSET, b"%d" % record.offset),
-            (DEAD_LETTER_GROUP, death.queue.group.encode()),
+            (DEAD_LETTER_GROUP, local_name(tenant, death.queue.group).encode()),
             (DEAD_LETTER_COUNT, b"%d" % death.delivery_count),
             (DEAD_LETTER_REASON, death.reason.name.lower().encode()),
             (DEAD_LETTER_TIME, b"%d" % now_ms),

@@ -41,6 +41,7 @@ from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import DescribableTopic, ReadableTopic, WritableTopic
+from goqueue.model.security.tenants import inner_name, tenant_of_topic
 from goqueue.state.machine import StateRecord
 from goqueue.state.queues.moves import MoveTasks
 
@@ -387,7 +388,8 @@ def _origin(delivery: Delivery, origins: Sequence[str]) -> str:
     """Any producer may write the header: only those are believed that send dead letters here."""
     for name, value in delivery.record.headers:
         if name == DEAD_LETTER_TOPIC and value:
-            named = value.decode("utf-8", "replace")
+            tenant = tenant_of_topic(delivery.topic)
+            named = inner_name(tenant, value.decode("utf-8", "replace"))
             if named not in origins:
                 raise UnknownOrigin(f"topic {named!r} does not send its dead letters here")
             return named

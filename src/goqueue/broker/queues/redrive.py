@@ -28,6 +28,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic, WritableTopic
+from goqueue.model.security.tenants import inner_name, tenant_of_topic
 
 _GROUP: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
 BATCH_MESSAGES: Final = 100
@@ -125,7 +126,7 @@ async def _send_back(
     origins: Set[str],
     may_write: Callable[[str], WritableTopic],
 ) -> None:
-    named = _source(delivery.record)
+    named = _source(letters, delivery.record)
     if named and named not in origins:
         raise UnknownOrigin(f"topic {named!r} does not send its dead letters to {letters}")
     source = may_write(named) if named else topic
@@ -167,10 +168,10 @@ async def _deliveries(
                 await _settle(queues, letters, delivery, AckAction.RELEASE)
 
 
-def _source(record: Record) -> str | None:
+def _source(letters: str, record: Record) -> str | None:
     for name, value in record.headers:
         if name == DEAD_LETTER_TOPIC and value is not None:
-            return value.decode("utf-8", "replace")
+            return inner_name(tenant_of_topic(letters), value.decode("utf-8", "replace"))
     return None
 
 

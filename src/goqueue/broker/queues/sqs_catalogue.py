@@ -54,6 +54,7 @@ from goqueue.model.rights import (
     ReadableTopic,
     WritableTopic,
 )
+from goqueue.model.security.tenants import local_name, tenant_of_topic
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.metadata_image import MetadataImage
@@ -203,7 +204,7 @@ class SqsCatalogue:
     ) -> SqsQueue:
         """`adopted` is the topic itself where it was made elsewhere."""
         attributes = plain_attributes(attributes)
-        check_name(topic, attributes)
+        check_name(local_name(tenant_of_topic(topic), topic), attributes)
         check_attributes(topic, attributes, is_new=True)
         check_tags(tags)
         self._check_redrive(topic, attributes)

@@ -23,6 +23,8 @@ from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, ContextId, scope_of
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.ids import SchemaUse, schema_use
 from goqueue.model.schemas.messages import StoredSchema
+from goqueue.model.schemas.tenant_subjects import inner_context
+from goqueue.model.security.tenants import local_name, tenant_of_topic
 from goqueue.model.topic_config import TopicConfig
 from goqueue.schema_formats import (
     InvalidContent,
@@ -169,8 +171,11 @@ class Validation:
         if not config.validates_schemas:
             return {}
         strategy = config.schema_validation_strategy
+        # A tenant's topic has its subjects in the tenant's contexts, by the name it knows.
+        tenant = tenant_of_topic(topic)
+        own, context = local_name(tenant, topic), inner_context(tenant, config.schema_context)
         parts = [
-            _Part(name, mode, topic, strategy, config.schema_context)
+            _Part(name, mode, own, strategy, context)
             for name, mode in (
                 ("key", config.schema_validation_key),
                 ("value", config.schema_validation_value),

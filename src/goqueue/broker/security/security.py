@@ -14,6 +14,7 @@ from goqueue.broker.security.rules import RuleBook
 from goqueue.broker.security.scram_records import ScramRecords
 from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.tenants import Tenants
 from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
 from goqueue.broker.topics.changing import KeyChanges
@@ -37,6 +38,7 @@ class Security:
         self.is_on = config.security_enabled
         self.clock_ms = clock_ms
         self.users = Users(changes, follower, clock_ms)
+        self.tenants = Tenants(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
         self.rule_book = RuleBook(changes, follower)
         self.passwords = Passwords()

@@ -14,17 +14,17 @@ BROKER_KIND: Final = "Broker"
 REMEMBERED_MAX: Final = 50_000
 # Names are what clients send; longer ones than these are decided each time.
 _REMEMBERED_NAME_MAX_LENGTH: Final = 300
-# What the cluster is asked for within a tenant. The rest would reach beyond it.
-_WITHIN_TENANTS: Final = frozenset({Verb.CREATE, Verb.IDEMPOTENT_WRITE})
 _MAPPED_IPV4: Final = "::ffff:"
 
 _Key = tuple[str, int, int, str, Principal]
 
 
 class StoredRules:
-    """Names are those that the caller's tenant uses; what belongs to others it is not asked about.
+    """May be asked from threads; is told of changes on the event loop.
 
-    May be asked from threads; is told of changes on the event loop."""
+    Whose things are whose is decided before (`service/ownership.py`): names are those that the
+    caller's tenant uses.
+    """
 
     def __init__(self, super_users: tuple[str, ...]) -> None:
         self._super_users = frozenset(super_users)
@@ -65,8 +65,6 @@ class StoredRules:
             is_admin or principal.kind == BROKER_KIND or str(principal) in self._super_users
         ):
             return True
-        if principal.tenant and resource is Resource.CLUSTER and verb not in _WITHIN_TENANTS:
-            return False
         asked = Asked(principal, caller.address.removeprefix(_MAPPED_IPV4))
         return is_admin or self._decisions.allow(asked, resource, name, verb)
 

@@ -30,6 +30,7 @@ from goqueue.doors.http import (
     queues,
     quotas,
     replica_moves,
+    tenants,
     topics,
     tracing,
 )
@@ -49,6 +50,7 @@ from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.security import keys, rules, sessions, users
+from goqueue.doors.http.tenant_names import serve_tenants
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
 from goqueue.doors.web.bodies import BodyReader
@@ -83,6 +85,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *client_subscriptions.ROUTES,
     *replica_moves.ROUTES,
     *audit.ROUTES,
+    *tenants.ROUTES,
     *users.ROUTES,
     *keys.ROUTES,
     *rules.ROUTES,
@@ -92,6 +95,9 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *metrics.ROUTES,
     *documentation.ROUTES,
 )
+
+for _route in ROUTES:
+    serve_tenants(_route)
 
 
 def build_app(

@@ -6,10 +6,13 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
+from msgspec.structs import replace
+
 from goqueue.doors.http.asked import Asked
 from goqueue.doors.http.body import read_json
 from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.publishing import given_traceparent, publish
+from goqueue.doors.http.tenant_refusals import local_refusal, note_tenant
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
 from goqueue.doors.web.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyReader
@@ -22,6 +25,7 @@ from goqueue.doors.web.site_guard import SiteGuard, Unwelcome
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import ShuttingDown
 from goqueue.model.security.quotas import QuotaExceeded
+from goqueue.model.security.tenants import inner_name
 from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
@@ -96,6 +100,7 @@ class Entry:
                 return
             caller = caller_in(scope, Door.HTTP)
             self._service.tracing.asked_by(caller)
+            note_tenant(scope, caller)
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
@@ -172,10 +177,15 @@ class Entry:
         try:
             body = await read_json(self._bodies, scope["headers"], receive)
             stored, traceparent = await publish(
-                self._service, caller, name, body, given_traceparent(scope["headers"])
+                self._service,
+                caller,
+                inner_name(caller.principal.tenant, name),
+                body,
+                given_traceparent(scope["headers"]),
             )
         except Exception as error:
             refusal = answer_to(error)
+            refusal = replace(refusal, body=local_refusal(scope, refusal.body))
             asked.has_begun = True
             self._traffic.count("POST", refusal.status)
             await _send(send, refusal)

@@ -15,6 +15,7 @@ from goqueue.model.queues.receipts import InvalidReceipt
 from goqueue.model.security.errors import (
     AuthenticationFailed,
     UnknownKey,
+    UnknownTenant,
     UnknownUser,
     UserExists,
 )
@@ -74,6 +75,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.InvalidTransactionState: 409,
     model.OffsetOutOfRange: 416,
     model.UnknownDelayedMessage: 404,
+    UnknownTenant: 404,
     model.UnknownBackup: 404,
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,

@@ -8,6 +8,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import QueryParameter
 
 from goqueue.doors.http.errors import answer, answer_to
+from goqueue.doors.http.tenant_refusals import local_refusal
 
 _CODE_OF_STATUS: Final[Mapping[int, str]] = {
     400: "invalid_request",
@@ -26,7 +27,10 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
     else:
         found = answer_to(error)
     return Response(
-        found.body, status_code=found.status, headers=found.headers, media_type="application/json"
+        local_refusal(request.scope, found.body),
+        status_code=found.status,
+        headers=found.headers,
+        media_type="application/json",
     )
 
 

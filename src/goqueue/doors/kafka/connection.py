@@ -320,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _handle(self, exchange: Exchange, context: RequestContext) -> None:
         request, exchange.request = exchange.request, None
         exchange.is_handled = True
-        work, quota = exchange.operation.handle(context, request), context.quota
+        work, quota = exchange.operation.answer(context, request), context.quota
         exchange.message = await (work if quota is None else quota.handled(work))
         exchange.is_handled = False
         if exchange.has_large_answer:

@@ -17,6 +17,7 @@ from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
+from goqueue.doors.kafka.tenant_names import tenant_names
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.writing import Message
@@ -150,6 +151,20 @@ class Operation:
     waits: bool = False
     # Changes nothing, so it ends with the client that asked.
     only_reads: bool = False
+
+    def answer(self, context: RequestContext, request: Any) -> Awaitable[Message | None]:
+        """As `handle`. Who has a tenant speaks of things by names that only its tenant knows."""
+        if not context.caller.principal.tenant:
+            return self.handle(context, request)
+        return self._answer_tenant(context, request)
+
+    async def _answer_tenant(self, context: RequestContext, request: Any) -> Message | None:
+        tenant = context.caller.principal.tenant
+        names = tenant_names(self.api_key, context.version)
+        if request is not None:
+            request = names.inner(request, tenant)
+        message = await self.handle(context, request)
+        return None if message is None else names.local(message, tenant)
 
 
 def recognised(operations: Mapping[int, Operation], header: RequestHeader) -> Operation:

@@ -29,3 +29,8 @@ class Rows(Generic[T]):
 
     def __iter__(self) -> Iterator[Message]:
         return map(self._make, self._items)
+
+    def changed(self, change: Callable[[Message], Message]) -> "Rows[T]":
+        """The same rows, each changed when it is made."""
+        make = self._make
+        return Rows(self._items, lambda item: change(make(item)), elements=self.elements)

@@ -1,12 +1,12 @@
 """The ASGI handler: which requests are for the registry, and how answers are sent."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from goqueue.doors.registry.answers import Allowed, LongList, NoContent, PlainText
-from goqueue.doors.registry.errors import HttpRefusal, answer_to
+from goqueue.doors.registry.errors import HttpRefusal, answer_to, in_words_of
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
@@ -14,8 +14,14 @@ from goqueue.doors.web.metering import measured
 from goqueue.doors.web.sending import challenge, respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
+from goqueue.model.errors import GoQueueError
+from goqueue.model.schemas.errors import RegistryRefusal
 from goqueue.model.security.quotas import QuotaExceeded
 from goqueue.service.broker_service import BrokerService
+
+if TYPE_CHECKING:
+    from goqueue.doors.registry.requests import Call
+    from goqueue.doors.registry.routing import Handler
 
 # The first that the client accepts is the answer's type.
 _KINDS: Final = (
@@ -115,7 +121,7 @@ class RegistryDoor:
             read=lambda: self._body(scope["headers"], receive),
             context=context,
         )
-        return await measured(self._service.quotas, caller, lambda: handler(call))
+        return await measured(self._service.quotas, caller, lambda: _answered(handler, call))
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         length = _check_head(headers)
@@ -123,6 +129,18 @@ class RegistryDoor:
             return await self._bodies.read(headers, length, receive)
         except BodyRefused as refused:
             raise _refusal(refused.fault, self._bodies.max_bytes) from None
+
+
+async def _answered(handler: "Handler", call: "Call") -> object:
+    """In the words of the caller's tenant."""
+    if not call.tenant:
+        return await handler(call)
+    from goqueue.doors.registry.tenant_names import local_answer
+
+    try:
+        return local_answer(call.tenant, await handler(call))
+    except (RegistryRefusal, GoQueueError) as error:
+        raise in_words_of(call.tenant, error) from None
 
 
 def _refusal(fault: BodyFault, max_bytes: int) -> HttpRefusal:

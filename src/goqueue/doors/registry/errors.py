@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.model import errors as model
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
+from goqueue.model.schemas.tenant_subjects import local_words
 from goqueue.model.security.quotas import QuotaExceeded
 
 logger = logging.getLogger(__name__)
@@ -82,3 +83,11 @@ def answer_to(error: Exception) -> ErrorAnswer:
         return ErrorAnswer(500, ErrorBody(500, "the registry failed; see the broker's log"))
     status = code if code < 1_000 else code // 100
     return ErrorAnswer(status, ErrorBody(code, str(error)))
+
+
+def in_words_of(tenant: str, error: Exception) -> Exception:
+    """The same refusal, with the names that the tenant uses."""
+    error.args = tuple(
+        local_words(tenant, each) if isinstance(each, str) else each for each in error.args
+    )
+    return error

@@ -10,10 +10,18 @@ import msgspec
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.model.caller import Caller
 from goqueue.model.digits import number_in
-from goqueue.model.schemas.contexts import ALL_CONTEXTS, DEFAULT_CONTEXT, qualified, scope_of
+from goqueue.model.errors import SubjectAccessDenied
+from goqueue.model.schemas.contexts import (
+    ALL_CONTEXTS,
+    DEFAULT_CONTEXT,
+    GLOBAL_SCOPE,
+    qualified,
+    scope_of,
+)
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import NewSchema, Reference
+from goqueue.model.schemas.tenant_subjects import inner_subject
 from goqueue.service.broker_service import BrokerService
 
 T = TypeVar("T")
@@ -66,21 +74,36 @@ class Call(NamedTuple):
     context: str = DEFAULT_CONTEXT
 
     @property
+    def tenant(self) -> str:
+        return self.caller.principal.tenant
+
+    @property
     def subject(self) -> str:
         """The subject in the path."""
-        return qualified(self.context, self.parts[0])
+        return inner_subject(self.tenant, qualified(self.context, self.parts[0]))
 
     @property
     def subject_of_id(self) -> str:
         """The subject that an id is asked for with; without a name, it is its context."""
-        return qualified(self.context, self.query.text("subject") or "")
+        subject = qualified(self.context, self.query.text("subject") or "")
+        return inner_subject(self.tenant, subject)
 
     @property
     def scope(self) -> str | None:
         """What settings are for: the named subject itself, were it an alias, or a context; None is
         the default context.
         """
-        return qualified(self.context, self.parts[0] if self.parts else "") or None
+        scope = qualified(self.context, self.parts[0] if self.parts else "")
+        if self.tenant and scope == GLOBAL_SCOPE:
+            raise SubjectAccessDenied(
+                f"{self.caller.principal} has settings in its contexts, not in all there are"
+            )
+        return inner_subject(self.tenant, scope) or None
+
+    @property
+    def is_widest(self) -> bool:
+        """Whether settings are asked for without a subject or a context."""
+        return not self.parts and self.context == DEFAULT_CONTEXT
 
     @property
     def subject_prefix(self) -> str:
@@ -89,7 +112,11 @@ class Call(NamedTuple):
         if prefix is None and self.context == DEFAULT_CONTEXT:
             return ALL_CONTEXTS
         prefix = prefix or ""
-        return prefix if prefix.startswith(_ANY_CONTEXT) else scope_of(self.context) + prefix
+        if not prefix.startswith(_ANY_CONTEXT):
+            prefix = scope_of(self.context) + prefix
+        if prefix.startswith(ALL_CONTEXTS):
+            return prefix
+        return inner_subject(self.tenant, prefix)
 
     @property
     def text_format(self) -> str | None:
@@ -162,12 +189,20 @@ async def new_schema(call: Call) -> NewSchema:
     return NewSchema(
         type=SchemaType(kind),
         text=body.schema or "",
-        references=tuple(Reference(r.name, r.subject, r.version) for r in body.references or ()),
+        references=tuple(
+            Reference(r.name, named_in_schema(call.tenant, r.subject), r.version)
+            for r in body.references or ()
+        ),
         metadata=b"" if body.metadata is None else _SORTED.encode(body.metadata),
         rule_set=b"" if body.rule_set is None else _SORTED.encode(body.rule_set),
         schema_id=_positive(body.id),
         version=_positive(body.version),
     )
+
+
+def named_in_schema(tenant: str, subject: str) -> str:
+    """A subject that names no context is in that of what names it, whatever that is called."""
+    return inner_subject(tenant, subject) if subject.startswith(":.") else subject
 
 
 def _positive(number: int | None) -> int | None:

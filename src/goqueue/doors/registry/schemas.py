@@ -19,6 +19,7 @@ from goqueue.model.schemas.contexts import parse_subject
 from goqueue.model.schemas.errors import schema_not_found
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import Version
+from goqueue.model.schemas.tenant_subjects import local_context
 
 # As Confluent's registry has it; there is an offset for the rest.
 SCHEMAS_LISTED_MAX: Final = 1_000
@@ -89,7 +90,10 @@ async def show_by_guid(call: Call) -> SchemaAnswer:
 
 async def list_ids(call: Call) -> list[dict[str, object]]:
     ids = await call.service.schemas.ids_of_guid(call.caller, _guid(call))
-    return [{"context": context, "id": schema_id} for context, schema_id in ids]
+    return [
+        {"context": local_context(call.tenant, context) if call.tenant else context, "id": number}
+        for context, number in ids
+    ]
 
 
 async def list_types(_call: Call) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.doors.registry.requests import Call
+from goqueue.doors.registry.requests import Call, named_in_schema
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
 
@@ -51,12 +51,18 @@ _UNSUPPORTED: Final = {
 }
 
 
+def _with_defaults(call: Call) -> bool:
+    """What counts where nothing is set is told of the widest scope in any case; that of a tenant
+    is a context, to the broker."""
+    return call.query.flag("defaultToGlobal") or call.is_widest
+
+
 # --- config -------------------------------------------------------------------------------
 
 
 async def show_config(call: Call) -> ConfigAnswer:
     config = await call.service.schemas.config(
-        call.caller, call.scope, default_to_global=call.query.flag("defaultToGlobal")
+        call.caller, call.scope, default_to_global=_with_defaults(call)
     )
     return _config_answer(config)
 
@@ -70,7 +76,7 @@ async def set_config(call: Call) -> ConfigBody:
             raise RegistryRefusal(
                 RefusalKind.UNSUPPORTED, f"{shown}: this registry does not know it; leave it out"
             )
-    config, cleared = _changes(body)
+    config, cleared = _changes(call, body)
     now = await call.service.schemas.set_config(call.caller, call.scope, config, cleared=cleared)
     return ConfigBody(
         compatibility=now.compatibility or msgspec.UNSET,
@@ -83,7 +89,7 @@ async def set_config(call: Call) -> ConfigBody:
     )
 
 
-def _changes(body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
+def _changes(call: Call, body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
     """What is to be set, and the names of what is to be cleared."""
     level = body.compatibility
     if level is msgspec.UNSET:
@@ -99,7 +105,7 @@ def _changes(body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
     config = SubjectConfig(
         compatibility=_level(level) if isinstance(level, str) else None,
         normalize=body.normalize if isinstance(body.normalize, bool) else None,
-        alias=body.alias if isinstance(body.alias, str) else None,
+        alias=named_in_schema(call.tenant, body.alias) if isinstance(body.alias, str) else None,
         compatibility_group=(
             body.compatibility_group if isinstance(body.compatibility_group, str) else None
         ),
@@ -137,7 +143,7 @@ def _invalid_level() -> RegistryRefusal:
 
 async def show_mode(call: Call) -> ModeBody:
     mode = await call.service.schemas.mode(
-        call.caller, call.scope, default_to_global=call.query.flag("defaultToGlobal")
+        call.caller, call.scope, default_to_global=_with_defaults(call)
     )
     return ModeBody(mode)
 

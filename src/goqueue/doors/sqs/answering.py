@@ -19,6 +19,7 @@ from goqueue.doors.sqs.log_in import Signed
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.recognising import TARGET, is_queue_path
 from goqueue.doors.sqs.refusals import refusal
+from goqueue.doors.sqs.tenant_names import inner_request, local_answer, local_error
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
@@ -156,8 +157,18 @@ class Answering:
         call = Call(
             entered.caller, host, region, lambda: gone(receive, closing), closing, trace, scheme
         )
-        carrying_out = partial(action.carry_out, self._service, call, request)
+        carrying_out = partial(self._answered, action, call, request)
         return await measured(self._service.quotas, entered.caller, carrying_out)
+
+    async def _answered(self, action: Action, call: Call, request: Any) -> Any:
+        tenant = call.caller.principal.tenant
+        if not tenant:
+            return await action.carry_out(self._service, call, request)
+        try:
+            asked = inner_request(tenant, request)
+            return local_answer(tenant, await action.carry_out(self._service, call, asked))
+        except Exception as error:
+            raise local_error(tenant, refusal(error)) from error
 
     async def _entered(self, scope: Scope, head: _Head, receive: Receive) -> "_Entered":
         """The body of a request, and who sent it."""

@@ -38,6 +38,10 @@ class _Reader:
         self._data = data
         self._at = 0
 
+    @property
+    def position(self) -> int:
+        return self._at
+
     def int16(self) -> int:
         return int(_INT16.unpack(self.raw(2))[0])
 
@@ -133,6 +137,50 @@ def without_partitions(data: bytes, is_withheld: Callable[[str, int], bool]) -> 
         return data
     parts = _partitions({topic: numbers for topic, numbers in kept.items() if numbers})
     return b"".join((_INT16.pack(version), *parts, reader.rest()))
+
+
+def rename_subscribed(data: bytes, rename: Callable[[str], str]) -> bytes:
+    """A subscription with its topics renamed, and else as it is. What cannot be read stays."""
+    reader = _Reader(data)
+    try:
+        version = reader.raw(2)
+        count = reader.array_size(2)
+        parts = [data[: reader.position], *(_renamed(reader, rename) for _ in range(count))]
+        if _INT16.unpack(version)[0] >= 1:
+            start = reader.position
+            reader.nullable_bytes()
+            parts += (data[start : reader.position], *_renamed_partitions(data, reader, rename))
+    except (MalformedProtocol, struct.error):
+        return data
+    return b"".join((*parts, reader.rest()))
+
+
+def rename_assigned(data: bytes, rename: Callable[[str], str]) -> bytes:
+    """As `rename_subscribed`, of an assignment."""
+    reader = _Reader(data)
+    try:
+        parts = [reader.raw(2), *_renamed_partitions(data, reader, rename)]
+    except (MalformedProtocol, struct.error):
+        return data
+    return b"".join((*parts, reader.rest()))
+
+
+def _renamed(reader: _Reader, rename: Callable[[str], str]) -> bytes:
+    return _string(rename(reader.string()))
+
+
+def _renamed_partitions(
+    data: bytes, reader: _Reader, rename: Callable[[str], str]
+) -> Iterator[bytes]:
+    """In the order in which they stand there."""
+    start = reader.position
+    count = reader.array_size(6)
+    yield data[start : reader.position]
+    for _ in range(count):
+        yield _renamed(reader, rename)
+        start = reader.position
+        reader.raw(4 * reader.array_size(4))
+        yield data[start : reader.position]
 
 
 def write_assignment(version: int, partitions: Mapping[str, Sequence[int]]) -> bytes:

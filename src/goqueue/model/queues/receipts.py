@@ -12,7 +12,7 @@ from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.messages import AckAction, Acknowledgement
 
 _FORM: Final = re.compile(
-    r"(?P<topic>[a-zA-Z0-9._-]{1,249}):(?P<partition>\d{1,6}):(?P<offset>\d{1,18})"
+    r"(?P<topic>(?:[a-z0-9-]{1,63}@)?[a-zA-Z0-9._-]{1,249}):(?P<partition>\d{1,6}):(?P<offset>\d{1,18})"
     r":(?P<count>\d{1,9}):(?P<nonce>[0-9a-f]{16})",
     re.ASCII,
 )

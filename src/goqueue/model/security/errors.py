@@ -1,6 +1,12 @@
 """What goes wrong where somebody says who it is."""
 
-from goqueue.model.errors import AccessDenied, BrokerUnreachable, GoQueueError, InvalidRequest
+from goqueue.model.errors import (
+    AccessDenied,
+    BrokerUnreachable,
+    Conflict,
+    GoQueueError,
+    InvalidRequest,
+)
 
 
 class AuthenticationFailed(GoQueueError):
@@ -29,6 +35,16 @@ class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 
     code = "master_key_unusable"
+
+
+class UnknownTenant(GoQueueError):
+    """For administrators only."""
+
+    code = "unknown_tenant"
+
+
+class TenantExists(Conflict):
+    code = "tenant_exists"
 
 
 class UnacceptableCredential(InvalidRequest):

@@ -1,11 +1,14 @@
 """Names of transactions that end together: many producers, one decision.
 
 A transactional id of the form `goqueue.group/<group>/<member>` belongs to a group. All members of
-a group are looked after by the same coordinator, which ends them at once.
+a group are looked after by the same coordinator, which ends them at once. Behind the doors the
+ids of a tenant begin with it, and so do its groups: `acme@goqueue.group/g/m` is of `acme@g`.
 """
 
 import re
 from typing import Final
+
+from goqueue.model.security.tenants import SEPARATOR
 
 MEMBER_PREFIX: Final = "goqueue.group/"
 # Together with prefix and slashes below the 255 characters that the HTTP door takes as an id.
@@ -14,11 +17,14 @@ MEMBER_MAX_LENGTH: Final = 60
 GROUP_ID_PATTERN: Final = rf"^[A-Za-z0-9._-]{{1,{GROUP_ID_MAX_LENGTH}}}$"
 
 _GROUP_ID: Final = re.compile(GROUP_ID_PATTERN, re.ASCII)
+_TENANT: Final = rf"(?:[a-z0-9-]+{SEPARATOR})?"
 _MEMBER_ID: Final = re.compile(
-    rf"{re.escape(MEMBER_PREFIX)}([A-Za-z0-9._-]{{1,{GROUP_ID_MAX_LENGTH}}})"
+    rf"({_TENANT}){re.escape(MEMBER_PREFIX)}([A-Za-z0-9._-]{{1,{GROUP_ID_MAX_LENGTH}}})"
     rf"/[A-Za-z0-9._-]{{1,{MEMBER_MAX_LENGTH}}}",
     re.ASCII,
 )
+
+_CLAIM: Final = re.compile(_TENANT + re.escape(MEMBER_PREFIX))
 
 
 def is_group_id(text: str) -> bool:
@@ -39,12 +45,12 @@ def member_id(group_id: str, member: str) -> str:
 def group_of(transactional_id: str) -> str | None:
     """The group that a transactional id belongs to, if any."""
     found = _MEMBER_ID.fullmatch(transactional_id)
-    return found.group(1) if found is not None else None
+    return found[1] + found[2] if found is not None else None
 
 
 def is_malformed(transactional_id: str) -> bool:
     """Whether it claims to be of a group, but does not say which."""
-    return transactional_id.startswith(MEMBER_PREFIX) and group_of(transactional_id) is None
+    return _CLAIM.match(transactional_id) is not None and group_of(transactional_id) is None
 
 
 def shard_key(transactional_id: str) -> str:
@@ -54,4 +60,5 @@ def shard_key(transactional_id: str) -> str:
 
 
 def group_key(group_id: str) -> str:
-    return MEMBER_PREFIX + group_id
+    tenant, separator, local = group_id.rpartition(SEPARATOR)
+    return tenant + separator + MEMBER_PREFIX + local

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 import re2
 
+from goqueue.model.security.tenants import split_pattern, tenant_of_topic
+
 # RE2 has no limit on length; a request does. Longer patterns are mistakes.
 PATTERN_MAX_LENGTH: Final = 1_000
 # RE2's memory for one pattern: half a megabyte of program would take 3 ms for each long name.
@@ -39,9 +41,10 @@ _OPTIONS: Final = _options()
 
 
 class TopicRegex:
-    """One compiled pattern."""
+    """One compiled pattern; a tenant's is about what its names have behind the tenant."""
 
     def __init__(self, pattern: str) -> None:
+        self.prefix, pattern = split_pattern(pattern)
         if len(pattern) > PATTERN_MAX_LENGTH:
             raise InvalidRegex(
                 f"the pattern has {len(pattern)} characters; the limit is {PATTERN_MAX_LENGTH}"
@@ -58,7 +61,15 @@ class TopicRegex:
             raise InvalidRegex(f"{pattern!r}: is not Unicode text") from None
 
     def matches(self, name: str) -> bool:
-        return self._regex.fullmatch(name) is not None
+        if not self.prefix:
+            return self._regex.fullmatch(name) is not None
+        if not name.startswith(self.prefix):
+            return False
+        return self._regex.fullmatch(name[len(self.prefix) :]) is not None
+
+    def matches_topic(self, name: str) -> bool:
+        """Of a pattern without a tenant: topics of tenants are not among what it finds."""
+        return self.matches(name) and (bool(self.prefix) or not tenant_of_topic(name))
 
     def check_work(self, names_length: int) -> None:
         """Raise `InvalidRegex` if it cannot be held against names of this length together."""
@@ -115,10 +126,12 @@ class RegexCache:
         names = self._names
         found = set()
         for name in names:
-            if regex.matches(name):
+            if regex.matches_topic(name):
                 found.add(name)
             yield
-        found = {name for name in self._names - names if regex.matches(name)} | found & self._names
+        found = {
+            name for name in self._names - names if regex.matches_topic(name)
+        } | found & self._names
         self._compiled[pattern] = regex
         self._matched[pattern] = frozenset(found)
         self._behind.pop(pattern, None)
@@ -135,7 +148,7 @@ class RegexCache:
         self._ready.pop(pattern, None)
         if pattern not in self._matched:
             regex = self._compiled[pattern] = _known(pattern)
-            self._matched[pattern] = frozenset(filter(regex.matches, self._names))
+            self._matched[pattern] = frozenset(filter(regex.matches_topic, self._names))
         while pattern in self._behind:
             self._take_change(pattern)
         return self._matched[pattern]
@@ -160,7 +173,7 @@ class RegexCache:
         added, deleted = changes.popleft()
         if not changes:
             del self._behind[pattern]
-        found = frozenset(filter(self._compiled[pattern].matches, added))
+        found = frozenset(filter(self._compiled[pattern].matches_topic, added))
         self._matched[pattern] = (self._matched[pattern] - deleted) | found
 
     def keep_only(self, patterns: Iterable[str]) -> None:

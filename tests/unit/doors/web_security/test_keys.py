@@ -8,7 +8,8 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.broker.security import keys as key_limits
 from goqueue.model.caller import Caller, Door, Principal
-from goqueue.model.errors import ClusterAccessDenied, PolicyViolation
+from goqueue.model.errors import PolicyViolation
+from goqueue.model.security.errors import UnknownKey
 from goqueue.model.security.keys import KeyKind
 from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
@@ -122,12 +123,13 @@ async def test_a_user_has_so_many_keys(
 
 
 async def test_a_tenant_knows_its_own_keys_only(service: BrokerService) -> None:
+    await service.tenants.create(MAKER, "acme", {})
     await service.users.create(MAKER, "boss", "secret", tenant="acme", is_admin=True)
     boss = Caller(principal=Principal("User", "boss", "acme"), door=Door.HTTP)
     other = await service.keys.create(MAKER, "alice", KeyKind.API)
     own = await service.keys.create(boss, "boss", KeyKind.API)
     assert [each.id for each in service.keys.keys(boss)] == [own.key.id]
-    with pytest.raises(ClusterAccessDenied):
+    with pytest.raises(UnknownKey):
         await service.keys.delete(boss, other.key.id)
 
 

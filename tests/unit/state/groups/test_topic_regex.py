@@ -9,6 +9,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.model.security.tenants import inner_pattern
 from goqueue.state.groups.topic_regex import (
     PATTERN_MAX_LENGTH,
     READY_MAX,
@@ -214,3 +215,21 @@ def test_patterns_are_kept_by_those_who_use_them_alone() -> None:
     for number in range(10):
         assert TopicRegex(f"topic-{number}.*").matches(f"topic-{number}")
     assert re2._Regexp._make.cache_info().currsize == 0
+
+
+def test_patterns_of_a_tenant_are_about_its_own_names() -> None:
+    names = frozenset({"orders", "acme@orders", "acme@orders.dlq", "zeta@orders"})
+    cache = RegexCache()
+    cache.set_names(names)
+    assert cache.topics(inner_pattern("acme", "^orders.*$")) == {"acme@orders", "acme@orders.dlq"}
+    assert cache.topics(inner_pattern("zeta", ".*")) == {"zeta@orders"}
+    assert cache.topics(".*") == {"orders"}
+    assert cache.topics("acme@.*") == frozenset()
+    cache.set_names(names | {"acme@orders-new", "orders-new"})
+    assert "acme@orders-new" in cache.topics(inner_pattern("acme", "^orders.*$"))
+    assert cache.topics(".*") == {"orders", "orders-new"}
+
+
+def test_nobody_without_a_tenant_writes_a_pattern_of_one() -> None:
+    with pytest.raises(InvalidRegex):
+        RegexCache().check(inner_pattern("", "*acme@.*"))

@@ -1,0 +1,97 @@
+"""What a tenant has, counted; and removed with the tenant."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from goqueue.broker.own_grants import (
+    OwnWork,
+    own_delete,
+    own_delete_context,
+    own_delete_group,
+    own_delete_subject,
+)
+from goqueue.model.groups.messages import ListGroups
+from goqueue.model.groups.refusals import check
+from goqueue.model.rights import AlterableCluster, DescribableCluster
+from goqueue.model.schemas.contexts import context_of
+from goqueue.model.schemas.tenant_subjects import scope_of_tenant
+from goqueue.model.security.tenants import SEPARATOR, TenantUsage, tenant_of_topic
+from goqueue.model.topics import TopicView
+from goqueue.model.transactions.messages import ListTransactions
+
+if TYPE_CHECKING:
+    from goqueue.broker.node import Node
+
+
+class TenantThings:
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    async def usage(self, _cluster: DescribableCluster, name: str) -> TenantUsage:
+        topics = list(self._topics(name))
+        sizes = await self._node.log_anywhere.sizes()
+        names = {topic.name for topic in topics}
+        return TenantUsage(
+            users=len(self._users(name)),
+            topics=len(topics),
+            partitions=sum(len(topic.partitions) for topic in topics),
+            bytes=sum(
+                size
+                for answer in sizes.answers.values()
+                for topic, size in answer.items()
+                if topic in names
+            ),
+            groups=len(await self._groups(name)),
+            transactional_ids=await self._transactional_ids(name),
+            subjects=len(await self._subjects(name)),
+        )
+
+    async def remove(self, cluster: AlterableCluster, name: str) -> None:
+        """Users first, so that nobody makes more. What transactional ids did is forgotten when they
+        expire."""
+        node, work = self._node, OwnWork.TENANT_REMOVAL
+        for user in self._users(name):
+            await node.security.users.delete(cluster, user)
+        for topic in list(self._topics(name)):
+            await node.topics.delete(own_delete(topic.name, work))
+        for group in await self._groups(name):
+            check((await node.groups_anywhere.delete(own_delete_group(group, work))).error)
+        subjects = await self._subjects(name)
+        for subject, is_in_use in subjects.items():
+            right = own_delete_subject(subject, work)
+            # What is deleted for good must have been deleted before, as in Confluent's registry.
+            if is_in_use:
+                await node.schemas.writing.delete_subject(right, is_permanent=False)
+            await node.schemas.writing.delete_subject(right, is_permanent=True)
+        for context in sorted({context_of(subject) for subject in subjects}):
+            await node.schemas.writing.delete_context(own_delete_context(context, work))
+        await node.news.spread()
+
+    def _users(self, name: str) -> list[str]:
+        users = self._node.security.image.users
+        return [user.name for user in users.values() if user.tenant == name]
+
+    def _topics(self, name: str) -> Iterator[TopicView]:
+        topics = self._node.image.topics
+        return (topic for topic in topics.values() if tenant_of_topic(topic.name) == name)
+
+    async def _groups(self, name: str) -> list[str]:
+        told = await self._node.groups_anywhere.list_all(ListGroups())
+        found = {each.group_id for groups in told.answers.values() for each in groups}
+        return sorted(group for group in found if group.startswith(f"{name}{SEPARATOR}"))
+
+    async def _transactional_ids(self, name: str) -> int:
+        told = await self._node.transactions_anywhere.list_all(ListTransactions())
+        return sum(
+            each.transactional_id.startswith(f"{name}{SEPARATOR}")
+            for answer in told.answers.values()
+            for each in answer.transactions
+        )
+
+    async def _subjects(self, name: str) -> dict[str, bool]:
+        """And whether one is in use, or deleted and remembered."""
+        scope = scope_of_tenant(name)
+        async with self._node.schemas.catalogues.shown() as catalogue:
+            known = [each for each in catalogue.subjects(deleted=True) if each.startswith(scope)]
+            in_use = set(catalogue.subjects())
+        return {subject: subject in in_use for subject in sorted(known)}
