@@ -33,8 +33,51 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(7_200)]
 _SOURCE: Final = Path(goqueue.__file__).parent
 # These make decisions, and hand on questions.
 _ASKED: Final = ("service/access.py", "model/rights.py", "service/allowed_waits.py")
-# Where a second question follows for the same right: without one of them the other refuses.
-TWICE: Final[frozenset[str]] = frozenset()
+# Where another question for the same right comes before or after: each of them is enough.
+TWICE: Final = frozenset(
+    {
+        "broker/stories/gathering.py <listcomp> TOPIC READ",
+        "service/cluster.py partitions CLUSTER DESCRIBE",
+        "service/groups.py <dictcomp> TOPIC DESCRIBE",
+        "service/groups.py delete_offsets TOPIC READ",
+        "service/groups.py positions GROUP DESCRIBE",
+        "service/hosted_members.py commit GROUP READ",
+        "service/queues.py dead_letters TOPIC READ",
+        "service/replica_moves.py cancel CLUSTER ALTER",
+        "service/replication.py check CLUSTER CLUSTER_ACTION",
+        "service/replication.py fetch CLUSTER CLUSTER_ACTION",
+        "service/replication.py name_of CLUSTER CLUSTER_ACTION",
+        "service/rules.py check_used CLUSTER DESCRIBE",
+        "service/rules.py check_used CLUSTER ALTER",
+        "service/share_groups.py _readable TOPIC READ",
+        "service/share_groups.py acknowledge GROUP READ",
+        "service/share_groups.py check GROUP READ",
+        "service/share_groups.py fetch GROUP READ",
+        "service/share_groups.py terms GROUP READ",
+        "service/sqs_queues.py for_receiving GROUP READ",
+        "service/sqs_queues.py for_receiving TOPIC READ",
+        "service/sqs_queues.py for_sending TOPIC WRITE",
+        "service/topics.py _may_inspect TOPIC DESCRIBE_CONFIGS",
+        "service/topics.py _settings TOPIC DESCRIBE_CONFIGS",
+        "service/topics.py name_of TOPIC DESCRIBE",
+        "service/topics.py name_of TOPIC READ",
+        "service/tracing.py traceparent TOPIC WRITE",
+        "service/tracing.py traceparent_of_delayed TOPIC WRITE",
+        "service/transactions.py _listed TRANSACTIONAL_ID DESCRIBE",
+    }
+)
+HARMLESS: Final = frozenset(
+    {
+        # Each operation on the cluster is asked for then.
+        "service/administration.py may_describe_cluster CLUSTER DESCRIBE",
+        # A node of one moves nothing.
+        "service/replica_moves.py <listcomp> TOPIC DESCRIBE",
+        # Ids are no secret, and are told beside a refusal.
+        "service/share_groups.py _id_of TOPIC READ",
+        # Who leads is no secret, and is told beside a refusal.
+        "service/share_groups.py leaders TOPIC READ",
+    }
+)
 
 
 class Place(NamedTuple):
@@ -104,7 +147,7 @@ def test_each_place_is_noticed(stage: Stage) -> None:
             unnoticed.add(str(place))
             print(f"not noticed: {place}", flush=True)
     print(f"{len(asked_in)} places, {len(unnoticed)} of them not noticed", flush=True)
-    assert unnoticed <= TWICE
+    assert unnoticed <= TWICE | HARMLESS
 
 
 def is_noticed(stage: Stage, rights: LeavingOut, place: Place, tests: list[Generated]) -> bool:
