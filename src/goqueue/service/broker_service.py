@@ -46,7 +46,6 @@ class BrokerService:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
         access = Access(rules, lambda: node.security.image.tenants)
-        access = Access(rules)
         if rules is not None:
             node.security.listeners.append(lambda _: access.waits.rules_changed())
         routing = Routing(node)
