@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 # What tenants may ask of the cluster at all.
 OF_TENANTS: Final = {Verb.CREATE, Verb.IDEMPOTENT_WRITE}
+# The cluster itself, and who logs in to it.
+OF_ALL: Final = {Resource.CLUSTER, Resource.USER, Resource.DELEGATION_TOKEN}
 # Those that end things come last, so that the others find them.
 ENDING: Final = {Verb.DELETE, Verb.ALTER, Verb.ALTER_CONFIGS}
 NAMES: Final = re.compile(rb"(?:canary|h1dden)[a-z0-9.\-]*")
@@ -55,8 +57,8 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
 
 
 def is_of_cluster(needs: tuple[Need, ...]) -> bool:
-    """Whether a tenant is refused, or refused a part."""
-    return any(need.resource is Resource.CLUSTER and need.verb not in OF_TENANTS for need in needs)
+    """Whether a tenant is refused, or refused a part, or has accounts of its own."""
+    return any(need.resource in OF_ALL and need.verb not in OF_TENANTS for need in needs)
 
 
 def ends_last(needs: tuple[Need, ...]) -> int:
