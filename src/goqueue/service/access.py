@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Final, Protocol, cast
 from uuid import UUID
 
-from goqueue.model.audit import Change
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
     AccessDenied,
@@ -78,6 +77,7 @@ from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.denials import denied, word
 from goqueue.service.ownership import OF_TENANTS, Ownership, local
 from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
+from goqueue.service.witness import Witness
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
@@ -100,16 +100,6 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     port from anywhere.
     """
     return resource is Resource.TOPIC and is_internal(name) and caller.door is not Door.KAFKA
-
-
-class Witness(Protocol):
-    """Who is told what callers did, and were refused; also from threads."""
-
-    def refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None: ...
-
-    def changed(self, change: Change) -> None: ...
-
-    def changed_often(self, change: Change) -> None: ...
 
 
 # To see the audit is to see the cluster; nobody writes it but brokers.

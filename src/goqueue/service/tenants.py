@@ -6,8 +6,10 @@ from goqueue.broker.node import Node
 from goqueue.broker.security.tenant_things import TenantThings
 from goqueue.model.caller import Caller
 from goqueue.model.errors import Conflict
+from goqueue.model.rights import Resource
 from goqueue.model.security.tenants import SEPARATOR, Tenant, TenantUsage
 from goqueue.service.access import Access
+from goqueue.service.audited import audited
 
 
 class TenantService:
@@ -29,6 +31,7 @@ class TenantService:
         self._tenants.find(cluster, name)
         return await self._things.usage(cluster, name)
 
+    @audited("tenant.create", Resource.CLUSTER, about="name")
     async def create(self, caller: Caller, name: str, limits: Mapping[str, float]) -> Tenant:
         """Refused while there are things that would belong to it: a group that somebody called
         `acme@billing`, or what a tenant of the name left."""
@@ -41,12 +44,14 @@ class TenantService:
             )
         return await self._tenants.create(cluster, name, limits)
 
+    @audited("tenant.limit", Resource.CLUSTER, about="name")
     async def set_limits(
         self, caller: Caller, name: str, changes: Mapping[str, float | None]
     ) -> Tenant:
         """None takes a limit away; what is not named stays."""
         return await self._tenants.set_limits(self._access.alterable_cluster(caller), name, changes)
 
+    @audited("tenant.delete", Resource.CLUSTER, about="name", detail=("is_forced",))
     async def delete(self, caller: Caller, name: str, *, is_forced: bool) -> None:
         """`is_forced`: with its users, topics, groups and subjects. Transactional ids expire by
         themselves, and until then no tenant of the name can be made."""

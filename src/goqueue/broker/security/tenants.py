@@ -11,7 +11,8 @@ from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.errors import PolicyViolation
 from goqueue.model.rights import AlterableCluster, DescribableCluster
 from goqueue.model.security.errors import TenantExists, UnknownTenant
-from goqueue.model.security.tenants import Tenant, check_limits, check_tenant_name
+from goqueue.model.security.tenant_limits import check_tenant_limits
+from goqueue.model.security.tenants import Tenant, check_tenant_name
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 
@@ -35,7 +36,7 @@ class Tenants:
 
     def check_new(self, _cluster: AlterableCluster, name: str, limits: Mapping[str, float]) -> None:
         check_tenant_name(name)
-        check_limits(limits)
+        check_tenant_limits(limits)
         if name in self._known:
             raise TenantExists(f"tenant {name!r} is there already")
         if len(self._known) >= TENANTS_MAX:
@@ -59,7 +60,7 @@ class Tenants:
         self, _cluster: AlterableCluster, name: str, changes: Mapping[str, float | None]
     ) -> Tenant:
         """None takes a limit away; what is not named stays."""
-        check_limits({limit: value for limit, value in changes.items() if value is not None})
+        check_tenant_limits({limit: value for limit, value in changes.items() if value is not None})
 
         def changed(current: Tenant | None) -> Tenant:
             kept = {**_found(name, current).limits, **changes}

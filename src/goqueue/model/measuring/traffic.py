@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from goqueue.model.measuring.histograms import Histogram, Histograms
 from goqueue.model.measuring.tls import TlsFigures
+from goqueue.model.security.config import SASL_MECHANISMS
 
 
 @dataclass(slots=True)
@@ -13,6 +14,13 @@ class ConnectionCounts:
     accepted: int = 0
     # Turned away because of `max.connections`.
     refused: int = 0
+
+
+def _no_log_ins() -> Counter[tuple[str, str]]:
+    """All are there from the start: a rate needs a zero before the first."""
+    return Counter(
+        {(by, outcome): 0 for by in SASL_MECHANISMS for outcome in ("success", "failure")}
+    )
 
 
 @dataclass(slots=True)
@@ -24,7 +32,7 @@ class KafkaTraffic:
     # Requests that could not be answered and cost their connection.
     failures: Counter[str] = field(default_factory=Counter)
     # By mechanism and outcome.
-    authentications: Counter[tuple[str, str]] = field(default_factory=Counter)
+    authentications: Counter[tuple[str, str]] = field(default_factory=_no_log_ins)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,11 @@
 """Settings of access: who must log in, and how."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from goqueue.model.settings import INT32_MAX, setting
+
+SASL_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +30,8 @@ class SecuritySettings:
         "", doc="TOML file with the first users, read while there are none."
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
-        ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
-        choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
+        SASL_MECHANISMS,
+        choices=SASL_MECHANISMS,
         doc="How Kafka clients may log in. PLAIN is offered with TLS or from this machine only, "
         "OAUTHBEARER where oauth.jwks.file or oauth.jwks.url is set.",
     )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from math import isfinite
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +15,6 @@ LIMITS_MAX: Final = 100
 SEPARATOR: Final = "@"
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9\-]*[a-z0-9])?")
 
-_LIMIT: Final = re.compile(r"[a-z_]{1,63}")
 _PATTERN_MARK: Final = "*"
 _PATTERN: Final = re.compile(rf"\*({_NAME.pattern}{SEPARATOR})")
 
@@ -90,11 +88,3 @@ def check_tenant_name(name: str) -> None:
             f"tenant name: must have 1 to {NAME_MAX_LENGTH} small letters, digits and hyphens, "
             "and begin and end with a letter or digit"
         )
-
-
-def check_limits(limits: Mapping[str, float]) -> None:
-    for name, value in limits.items():
-        if _LIMIT.fullmatch(name) is None:
-            raise InvalidRequest(f"limit {name[:40]!r}: must have 1 to 63 small letters and _")
-        if not isfinite(value) or value < 0:
-            raise InvalidRequest(f"limit {name}: must be 0 or more")
