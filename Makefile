@@ -23,7 +23,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test test-cluster test-workers lint format bench kafka-tools soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
+.PHONY: help setup hooks run test test-cluster test-workers lint format bench kafka-tools removed-checks soak soak-backup soak-damage soak-splits soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -95,7 +95,10 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 	$(BIN)/pytest -m slow tests/interop tests/crash/test_delays.py tests/hostile
 
 kafka-tools: $(INSTALLED) etcd ## Commands of Apache Kafka's bin/ against Apache Kafka and GoQueue, compared; some minutes
-	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py
+	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py tests/interop/test_kafka_acls.py
+
+removed-checks: $(INSTALLED) ## Each place that asks for a right is left out in turn; some test must notice; minutes
+	$(BIN)/pytest -m slow -s tests/access/test_removed_checks.py
 
 soak-backup: $(INSTALLED) etcd ## 5 GB backed up under load, restored and compared byte by byte, of one broker and of three; MinIO
 	$(BIN)/python -m tests.crash.backups --gigabytes 5

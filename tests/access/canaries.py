@@ -351,6 +351,7 @@ async def _fill_queues(http: httpx.AsyncClient) -> tuple[str, str]:
         made = await sqs(
             http, "CreateQueue", QueueName=name, Attributes={"FifoQueue": "true", **more}
         )
+        assert made.status_code == 200, made.text
         sent = await sqs(
             http,
             "SendMessage",

@@ -5,6 +5,7 @@ any one of that taken away it does not, and without rules nobody learns or chang
 import pytest
 
 from goqueue.doors.kafka.operation import Operation
+from goqueue.model.rights import Verb
 from goqueue.service.needs import Need
 from tests.access import test_kafka_nobody as kafka
 from tests.access.exact_rights import NOTHING, AllBut, all_but, needed
@@ -62,11 +63,14 @@ def test_with_all_but_one(stage: Stage, operation: Operation) -> None:
 def _is_refused(stage: Stage, operation: Operation, version: int, removed: Need) -> bool:
     given = all_but(operation.needs, removed)
     was_asked = False
+    topics = set(stage.world.node.image.topics)
     for variant in variants(operation, version):
         answer = _call(stage, given, operation, version, variant)
         if (removed.resource, removed.verb) in stage.rights.asked:
             was_asked = True
             kafka.check_refused(stage.world, removed, answer)
+        if removed.verb is Verb.CREATE:
+            assert stage.world.node.image.topics.keys() <= topics, (removed, answer.message)
     return was_asked
 
 

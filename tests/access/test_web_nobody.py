@@ -127,7 +127,8 @@ def check_tells_nothing(world: World, answer: httpx.Response) -> None:
 
 def is_refusal(answer: httpx.Response) -> bool:
     if answer.status_code == 403:
-        return True
+        # Some things are refused to everybody.
+        return "policy_violation" not in answer.text
     # Batches of SQS answer for each entry.
     if answer.status_code == 200 and "Failed" in answer.text:
         body = answer.json()

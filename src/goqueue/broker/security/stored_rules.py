@@ -20,11 +20,10 @@ _Key = tuple[str, int, int, str, Principal]
 
 
 class StoredRules:
-    """May be asked from threads; is told of changes on the event loop.
+    """Names are those that the caller's tenant uses; what belongs to others it is not asked about
+    (`service/ownership.py`).
 
-    Whose things are whose is decided before (`service/ownership.py`): names are those that the
-    caller's tenant uses.
-    """
+    May be asked from threads; is told of changes on the event loop."""
 
     def __init__(self, super_users: tuple[str, ...]) -> None:
         self._super_users = frozenset(super_users)
@@ -60,10 +59,10 @@ class StoredRules:
 
     def _decide(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         principal = caller.principal
-        if principal.kind == BROKER_KIND or str(principal) in self._super_users:
-            return True
         is_admin = self._is_admin(principal)
-        if is_admin and not principal.tenant:
+        if not principal.tenant and (
+            is_admin or principal.kind == BROKER_KIND or str(principal) in self._super_users
+        ):
             return True
         asked = Asked(principal, caller.address.removeprefix(_MAPPED_IPV4))
         return is_admin or self._decisions.allow(asked, resource, name, verb)

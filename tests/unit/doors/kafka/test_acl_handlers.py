@@ -9,6 +9,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.rules import Rule, RuleFilter
+from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.rules import ActingAs
@@ -171,3 +172,40 @@ async def test_rules_of_subjects_are_kept_from_kafkas_tools(
     subject = wanted(resource_type_filter=Resource.SUBJECT.value)
     found = await secured.call("describe_acls", **subject)
     assert [place.resource_name for place in found.resources] == ["s"]
+
+
+def bits(*verbs: Verb) -> int:
+    return sum(1 << verb.value for verb in verbs)
+
+
+async def test_answers_tell_what_rules_allow(
+    secured: WireClient, user: ActingAs, broker: Node
+) -> None:
+    """Authorized operations (KIP-430)."""
+    everybody = BrokerService(broker)
+    await everybody.topics.create(ANYONE, NewTopic(name="orders", partitions=1))
+    given = [
+        creation(),
+        creation(operation=Verb.ALTER_CONFIGS.value),
+        creation(operation=Verb.WRITE.value),
+        creation(operation=Verb.WRITE.value, permission_type=DENY, host="127.0.0.1"),
+        creation(resource_type=GROUP, resource_name="g", operation=ALL),
+        creation(resource_type=GROUP, resource_name="g", operation=6, permission_type=DENY),
+        creation(resource_type=CLUSTER, resource_name="kafka-cluster", operation=7),
+    ]
+    made = await secured.call("create_acls", creations=given)
+    assert codes(made.results) == ["none"] * len(given)
+    user.principal = user.principal._replace(name="alice")
+    metadata = await secured.call(
+        "metadata", topics=[{"name": "orders"}], include_topic_authorized_operations=True
+    )
+    assert metadata.topics[0].topic_authorized_operations == bits(
+        Verb.READ, Verb.DESCRIBE, Verb.ALTER_CONFIGS, Verb.DESCRIBE_CONFIGS
+    )
+    groups = await secured.call("describe_groups", groups=["g"], include_authorized_operations=True)
+    assert groups.groups[0].authorized_operations == bits(
+        Verb.READ, Verb.DESCRIBE, Verb.ALTER_CONFIGS, Verb.DESCRIBE_CONFIGS
+    )
+    cluster = await secured.call("describe_cluster", include_cluster_authorized_operations=True)
+    # The right to write to a topic is denied here, so that idempotence is none, either.
+    assert cluster.cluster_authorized_operations == bits(Verb.ALTER, Verb.DESCRIBE)

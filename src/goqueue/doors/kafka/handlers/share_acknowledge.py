@@ -35,16 +35,16 @@ async def handle(context: RequestContext, request: "ShareAcknowledgeRequest") ->
         terms = shares.terms(context.caller, member.group_id)
         answer["acquisition_lock_timeout"] = terms.lock_duration_ms
         context.services.share_sessions.acknowledge(member, epoch)
+        batches_of = requested(request.topics)
+        may_renew = getattr(request, "is_renew_ack", False) and terms.may_renew
+        acknowledged = await acknowledge(context, member, batches_of, may_renew=may_renew)
+        if epoch == FINAL_EPOCH:
+            context.services.share_sessions.close(member)
+            await shares.release(context.caller, member)
     except AccessDenied as error:
         return {**answer, "error_code": error_code(error), "error_message": error.message}
     except ShareSessionError as error:
         return {**answer, "error_code": error.code, "error_message": error.message}
-    batches_of = requested(request.topics)
-    may_renew = getattr(request, "is_renew_ack", False) and terms.may_renew
-    acknowledged = await acknowledge(context, member, batches_of, may_renew=may_renew)
-    if epoch == FINAL_EPOCH:
-        context.services.share_sessions.close(member)
-        await shares.release(context.caller, member)
     leaders = shares.leaders(context.caller, batches_of)
     topics: dict[UUID, list[Message]] = {}
     for part in batches_of:

@@ -68,17 +68,17 @@ async def handle(context: RequestContext, request: "ShareFetchRequest") -> Messa
     except ShareSessionError as error:
         return _answer(error.code, error.message, terms.lock_duration_ms, ())
     may_renew = is_renew_ack and terms.may_renew
-    acknowledged = await acknowledge(context, member, batches_of, may_renew=may_renew)
     fetched: dict[SharePart, ShareFetched] = {}
-    if epoch == FINAL_EPOCH:
-        context.services.share_sessions.close(member)
-        await shares.release(context.caller, member)
-    elif not is_renew_ack:
-        try:
+    try:
+        acknowledged = await acknowledge(context, member, batches_of, may_renew=may_renew)
+        if epoch == FINAL_EPOCH:
+            context.services.share_sessions.close(member)
+            await shares.release(context.caller, member)
+        elif not is_renew_ack:
             fetched = await _fetch(context, request, member, session)
-        except AccessDenied as error:
-            # Its right to the group ended while it waited.
-            return _answer(error_code(error), error.message, 0, ())
+    except AccessDenied as error:
+        # Its right to the group ended meanwhile.
+        return _answer(error_code(error), error.message, 0, ())
     parts = [
         part
         for part in dict.fromkeys((*fetched, *acknowledged))
