@@ -20,11 +20,10 @@ _Key = tuple[str, int, int, str, Principal]
 
 
 class StoredRules:
-    """May be asked from threads; is told of changes on the event loop.
+    """Names are those that the caller's tenant uses; what belongs to others it is not asked about
+    (`service/ownership.py`).
 
-    Whose things are whose is decided before (`service/ownership.py`): names are those that the
-    caller's tenant uses.
-    """
+    May be asked from threads; is told of changes on the event loop."""
 
     def __init__(self, super_users: tuple[str, ...]) -> None:
         self._super_users = frozenset(super_users)
