@@ -38,6 +38,8 @@ def entries_of_sole_node(
                 yield keys.Entry(key, value)
             case keys.GroupConfigKey() | keys.ClientMetricsKey() | keys.DoorKey():
                 yield keys.Entry(key, value)
+            case keys.SecurityKey():
+                yield keys.Entry(key, value)
 
 
 def spread_over(

@@ -112,3 +112,8 @@ def test_replicas_are_spread_and_the_one_with_the_data_is_always_there(
     ]
     if factor > 1:
         assert {state.replicas[0] for state in found} == set(brokers)
+
+
+def test_users_rules_and_all_else_of_security_goes_along() -> None:
+    stored = [keys.Entry(keys.security_key(kind, "a/b"), b"{}") for kind in keys.SecurityKind]
+    assert list(entries_of_sole_node(stored, ME)) == stored
