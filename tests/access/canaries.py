@@ -26,8 +26,8 @@ from goqueue.model.groups.consumer_protocol import write_assignment, write_subsc
 from goqueue.model.rights import Resource, TokenOwner
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
-from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.rule_asking import Rules
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 

@@ -9,7 +9,7 @@ itself uses (decision 26).
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, cast
+from typing import Final, cast
 from uuid import UUID
 
 from goqueue.model.caller import Caller, Door
@@ -71,39 +71,18 @@ from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import USER_KIND
-from goqueue.model.topics import AUDIT_TOPIC, is_internal
 from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.denials import denied, word
+from goqueue.service.own_topics import LOOKING, allow, is_inner
 from goqueue.service.ownership import OF_TENANTS, Ownership, local
+from goqueue.service.rule_asking import Rules
 from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
 from goqueue.service.witness import Witness
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
 _WIDE_SCOPES: Final = (None, GLOBAL_SCOPE)
-
-
-class Rules(Protocol):
-    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
-        """Whether the caller may do this; asked for every operation, so it must be quick.
-
-        May be asked from threads, too.
-        """
-        ...
-
-
-def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
-    """Whether these are records of the broker itself, which only Kafka's tools know how to read.
-
-    They tell of everybody's groups, transactions and messages to come. A browser gets to the HTTP
-    port from anywhere.
-    """
-    return resource is Resource.TOPIC and is_internal(name) and caller.door is not Door.KAFKA
-
-
-# To see the audit is to see the cluster; nobody writes it but brokers.
-_LOOKING: Final = (Verb.READ, Verb.DESCRIBE, Verb.DESCRIBE_CONFIGS)
 
 
 class Access:
@@ -192,6 +171,8 @@ class Access:
         metadata again, and again.
         """
         if not self.owns(caller, Resource.TOPIC, name):
+            if self._copies(caller, verb):
+                return
             raise UnknownTopicId(f"there is no topic with id {topic_id}")
         if not self.allows(caller, Resource.TOPIC, name, verb):
             self._tell_refused(caller, Resource.TOPIC, name, verb)
@@ -428,12 +409,12 @@ class Access:
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
-        if verb is Verb.READ and _is_inner(caller, resource, name):
+        if verb is Verb.READ and is_inner(caller, resource, name):
             return False
         tenant = caller.principal.tenant
         if tenant or SEPARATOR in name:
             return self._tenant_allows(caller, resource, name, verb)
-        return self._rules is None or _allow(self._rules, caller, resource, name, verb)
+        return self._rules is None or allow(self._rules, caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
@@ -456,20 +437,29 @@ class Access:
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
-        if verb is Verb.READ and _is_inner(caller, resource, name):
+        if verb is Verb.READ and is_inner(caller, resource, name):
             raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
         tenant = caller.principal.tenant
         told = name
         if tenant or SEPARATOR in name:
             if self._tenant_allows(caller, resource, name, verb):
                 return
+            if resource is Resource.TOPIC and self._copies(caller, verb):
+                return
             told = local(tenant, resource, name)
             if resource is Resource.TOPIC:
                 check_no_separator(told)
-        elif self._rules is None or _allow(self._rules, caller, resource, name, verb):
+        elif self._rules is None or allow(self._rules, caller, resource, name, verb):
             return
         self._tell_refused(caller, resource, name, verb)
         raise denied(caller, resource, told, verb)
+
+    def _copies(self, caller: Caller, verb: Verb) -> bool:
+        """Who may act as a broker may read topics of tenants by their inner names: backups do."""
+        is_free = self._rules is not None and not caller.principal.tenant and verb in LOOKING
+        return is_free and self._rule_allows(
+            caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION
+        )
 
     def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if not self._rule_allows(caller, resource, name, verb):
@@ -479,13 +469,6 @@ class Access:
     def _tell_refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self.witness is not None:
             self.witness.refused(caller, resource, name, verb)
-
-
-def _allow(rules: Rules, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
-    if name == AUDIT_TOPIC and resource is Resource.TOPIC:
-        needed = Verb.DESCRIBE if verb in _LOOKING else Verb.ALTER
-        return rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, needed)
-    return rules.allows(caller, resource, name, verb)
 
 
 def _is_self(caller: Caller, user: str) -> bool:

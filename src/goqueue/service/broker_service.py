@@ -2,7 +2,7 @@
 
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.service.access import Access, Rules
+from goqueue.service.access import Access
 from goqueue.service.administration import Administration
 from goqueue.service.audit import AuditService
 from goqueue.service.authentication import Authentication
@@ -25,6 +25,7 @@ from goqueue.service.quotas import QuotaService
 from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
+from goqueue.service.rule_asking import Rules
 from goqueue.service.rules import RuleService
 from goqueue.service.sasl.log_ins import LogIns
 from goqueue.service.schemas import SchemaService

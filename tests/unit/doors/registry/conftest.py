@@ -9,8 +9,8 @@ from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.model.broker_config import broker_config
-from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.rule_asking import Rules
 
 
 @pytest.fixture
