@@ -1,5 +1,8 @@
 """`goqueue.testing` with `security=True`: settings that real clients log in by."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -70,6 +73,39 @@ def test_users_of_a_test(broker: SecuredClients) -> None:
         first_value(broker.client_config(*ALICE), "orders")
     with httpx.Client(**broker.http_client_kwargs(*ALICE)) as http:
         assert http.get("/users").status_code == 403
+
+
+def test_a_backup_has_users_and_what_tenants_have(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", security=True) as server:
+        with httpx.Client(**server.http_client_kwargs()) as http:
+            assert http.post("/tenants", json={"name": "acme"}).status_code == 201
+            ann = {"name": "ann", "password": "s3cret", "tenant": "acme", "admin": True}
+            assert http.post("/users", json=ann).status_code == 201
+        producer = Producer(server.client_config("ann", "s3cret"))
+        producer.produce("orders", b"of acme")
+        assert producer.flush(TIMEOUT_S) == 0
+        security = server.client_security()
+        command = (sys.executable, "-m", "goqueue", "backup")
+        subprocess.run(
+            [*command, "create", str(tmp_path / "store"), "--http", server.http_url],
+            env={
+                **os.environ,
+                "GOQUEUE_BOOTSTRAP": server.bootstrap_servers,
+                "GOQUEUE_USERNAME": security.username,
+                "GOQUEUE_PASSWORD": security.password,
+                "GOQUEUE_CA_FILE": security.ca_file,
+            },
+            check=True,
+            timeout=TIMEOUT_S,
+        )
+    restored = tmp_path / "restored"
+    subprocess.run(
+        [*command, "restore", str(tmp_path / "store"), "--data-dir", str(restored)],
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    with ServerProcess(restored, security=True) as server:
+        assert first_value(server.client_config("ann", "s3cret"), "orders") == b"of acme"
 
 
 def test_without_security_they_say_where_it_is() -> None:

@@ -456,8 +456,9 @@ class Access:
 
     def _copies(self, caller: Caller, verb: Verb) -> bool:
         """Who may act as a broker may read topics of tenants by their inner names: backups do."""
-        is_free = self._rules is not None and not caller.principal.tenant and verb in LOOKING
-        return is_free and self._rule_allows(
+        if self._rules is None or caller.principal.tenant or caller.door is not Door.KAFKA:
+            return False
+        return verb in LOOKING and self._rule_allows(
             caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION
         )
 
