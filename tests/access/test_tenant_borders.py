@@ -74,8 +74,9 @@ async def test_nobody_forges_an_inner_name(broker: Broker) -> None:
         is_copying = tenant == NOBODYS
         expected = ErrorCode.none if is_copying else ErrorCode.invalid_topic_exception
         assert answer.topics[0].error_code == expected
-        deleted = await client.call("delete_topics", 5, topic_names=["acme@orders"])
-        assert deleted.responses[0].error_code == ErrorCode.invalid_topic_exception
+        if is_copying:
+            deleted = await client.call("delete_topics", 5, topic_names=["acme@orders"])
+            assert deleted.responses[0].error_code == ErrorCode.invalid_topic_exception
         everything = await client.call("metadata", 8, topics=None)
         assert everything.topics == ()
         client.close()
