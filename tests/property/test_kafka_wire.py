@@ -38,6 +38,7 @@ def _value(kafka_type: str) -> st.SearchStrategy[Any]:
         return _int(_INTS[kafka_type])
     return {
         "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
         "string": st.text(max_size=5),
         "bytes": st.binary(max_size=5),
         "records": st.binary(max_size=200),

@@ -68,17 +68,14 @@ class Sameness(NamedTuple):
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`event`: also those below it, such as `topic` for `topic.create`. `tenant` None: all."""
+    """`event`: also those below it, such as `topic` for `topic.create`."""
 
     limit: int
     principal: str | None = None
     event: str | None = None
-    tenant: str | None = None
 
     def matches(self, entry: AuditEntry) -> bool:
         if self.principal not in (None, entry.principal):
-            return False
-        if self.tenant not in (None, entry.tenant):
             return False
         asked = self.event
         return asked is None or entry.event == asked or entry.event.startswith(f"{asked}.")

@@ -11,7 +11,7 @@ from goqueue.broker.security.users import records_of
 from goqueue.model.audit import AuditEntry, Outcome
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.configs import ConfigChange, ConfigOp, ConfigResource, ConfigResourceKind
-from goqueue.model.errors import AccessDenied, TopicExists, UnknownTopic
+from goqueue.model.errors import AccessDenied, ClusterAccessDenied, TopicExists, UnknownTopic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.rights import Verb
 from goqueue.model.security.errors import AuthenticationFailed
@@ -215,14 +215,15 @@ async def test_who_may_see_the_cluster_may_read_the_topic_and_nobody_writes_it(
             await entries(blind)
 
 
-async def test_a_tenant_sees_its_own(open_broker: OpenBroker) -> None:
+async def test_it_tells_of_tenants_and_not_to_them(open_broker: OpenBroker) -> None:
     async with open_broker(audit__enabled="true") as node:
         service = all_rights(node)
         theirs = Caller(principal=Principal("User", "bob", "acme"), door=Door.HTTP)
         await service.topics.create(ALICE, NewTopic(name="ours"))
-        await service.topics.create(theirs, NewTopic(name="theirs"))
-        assert [each.name for each in await entries(service, caller=theirs)] == ["theirs"]
-        assert len(await entries(service)) == 2
+        await service.topics.create(theirs, NewTopic(name="acme@theirs"))
+        with pytest.raises(ClusterAccessDenied):
+            await entries(service, caller=theirs)
+        assert [each.tenant for each in await entries(service, "topic.create")] == ["", "acme"]
 
 
 async def test_files_and_memory_go_on_after_a_restart(

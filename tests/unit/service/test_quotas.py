@@ -48,6 +48,9 @@ async def service(node: Node) -> BrokerService:
     await made.topics.create(ANYONE, NewTopic(name="a"))
     await made.sqs_queues.create(ANYONE, "q.fifo", {"FifoQueue": "true"}, {})
     await made.publishing.publish(ANYONE, "a", BIG)
+    await made.topics.create(ALICE, NewTopic(name="acme@a"))
+    await made.sqs_queues.create(ALICE, "acme@q.fifo", {"FifoQueue": "true"}, {})
+    await made.publishing.publish(ALICE, "acme@a", BIG)
     return made
 
 
@@ -72,20 +75,22 @@ async def test_who_has_published_too_much_is_refused_for_a_while(
     now_ms = 0.0
     node.quotas.now_ms = lambda: now_ms
     await hold(node, producer_byte_rate=1_000)
-    await service.publishing.publish(ALICE, "a", BIG)
+    await service.publishing.publish(ALICE, "acme@a", BIG)
     with pytest.raises(QuotaExceeded, match="producer_byte_rate") as caught:
-        await service.publishing.publish(ALICE, "a", SMALL)
+        await service.publishing.publish(ALICE, "acme@a", SMALL)
     assert caught.value.retry_after_ms == 2_000
     with pytest.raises(QuotaExceeded):
-        await service.fifo.send(ALICE, "q.fifo", [fifo_message(1)])
+        await service.fifo.send(ALICE, "acme@q.fifo", [fifo_message(1)])
     with pytest.raises(QuotaExceeded):
-        await service.producers.publish_idempotent(ALICE, 1, 0, "a", SMALL, [None], sequence=None)
+        await service.producers.publish_idempotent(
+            ALICE, 1, 0, "acme@a", SMALL, [None], sequence=None
+        )
     # Others go on, and Kafka's door counts for itself.
     await service.publishing.publish(ANYONE, "a", BIG)
     batch = bytes(encode_records(SMALL, now_ms=1_000))
-    await service.log.produce(ALICE_BY_KAFKA, "a", 0, batch, acks=1, timeout_ms=1_000)
+    await service.log.produce(ALICE_BY_KAFKA, "acme@a", 0, batch, acks=1, timeout_ms=1_000)
     now_ms = 2_000.0
-    await service.publishing.publish(ALICE, "a", SMALL)
+    await service.publishing.publish(ALICE, "acme@a", SMALL)
 
 
 async def test_who_has_read_too_much_is_refused_for_a_while(
@@ -93,61 +98,64 @@ async def test_who_has_read_too_much_is_refused_for_a_while(
 ) -> None:
     await hold(node, consumer_byte_rate=1_000)
     page = PageRequest(offset=0, limit=10, max_bytes=10_000)
-    assert (await service.log.read_page(ALICE, "a", 0, page)).records
+    assert (await service.log.read_page(ALICE, "acme@a", 0, page)).records
     with pytest.raises(QuotaExceeded, match="consumer_byte_rate"):
-        await service.log.read_page(ALICE, "a", 0, page)
+        await service.log.read_page(ALICE, "acme@a", 0, page)
     wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
     with pytest.raises(QuotaExceeded):
-        await service.queues.receive(ALICE, "g", "a", wanted)
+        await service.queues.receive(ALICE, "acme@g", "acme@a", wanted)
     assert await service.queues.receive(ANYONE, "g", "a", wanted)
 
 
 async def test_a_tenants_rate_is_that_of_all_its_users(node: Node, service: BrokerService) -> None:
     await limit(node, producer_byte_rate=1_000.0)
-    await service.publishing.publish(ALICE, "a", BIG)
+    await service.publishing.publish(ALICE, "acme@a", BIG)
     bob = Caller(principal=Principal("User", "bob", "acme"), door=Door.HTTP)
     with pytest.raises(QuotaExceeded):
-        await service.publishing.publish(bob, "a", SMALL)
+        await service.publishing.publish(bob, "acme@a", SMALL)
 
 
 async def test_topics_of_a_tenant(node: Node, service: BrokerService) -> None:
     await limit(node, topics=0)
     for making in (
-        service.topics.create(ALICE, NewTopic(name="new")),
-        service.topics.ensure(ALICE, "new"),
-        service.sqs_queues.create(ALICE, "new", {}, {}),
-        service.publishing.publish(ALICE, "new", SMALL, makes_topic=True),
+        service.topics.create(ALICE, NewTopic(name="acme@new")),
+        service.topics.ensure(ALICE, "acme@new"),
+        service.sqs_queues.create(ALICE, "acme@new", {}, {}),
+        service.publishing.publish(ALICE, "acme@new", SMALL, makes_topic=True),
     ):
         with pytest.raises(LimitReached, match="limit topics"):
             await making
-    await limit(node, partitions=2)
-    await service.topics.create_partitions(ALICE, "a", 3)
+    await limit(node, partitions=4)
+    await service.topics.create_partitions(ALICE, "acme@a", 3)
     with pytest.raises(LimitReached, match="limit partitions"):
-        await service.topics.create_partitions(ALICE, "a", 6)
+        await service.topics.create_partitions(ALICE, "acme@a", 6)
 
 
 async def test_stored_bytes_of_a_tenant(node: Node, service: BrokerService) -> None:
     await limit(node, storage_bytes=0)
     batch = bytes(encode_records(SMALL, now_ms=1_000))
     with pytest.raises(LimitReached, match="limit storage_bytes"):
-        await service.log.produce(ALICE_BY_KAFKA, "a", 0, batch, acks=1, timeout_ms=1_000)
+        await service.log.produce(ALICE_BY_KAFKA, "acme@a", 0, batch, acks=1, timeout_ms=1_000)
     with pytest.raises(LimitReached):
-        await service.publishing.publish(ALICE, "a", SMALL)
+        await service.publishing.publish(ALICE, "acme@a", SMALL)
     with pytest.raises(LimitReached):
-        await service.fifo.send(ALICE, "q.fifo", [fifo_message(1)])
+        await service.fifo.send(ALICE, "acme@q.fifo", [fifo_message(1)])
 
 
 async def test_messages_in_flight_of_a_tenant(node: Node, service: BrokerService) -> None:
     await limit(node, in_flight_messages=0)
     wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
     with pytest.raises(LimitReached, match="limit in_flight_messages"):
-        await service.queues.receive(ALICE, "g", "a", wanted)
+        await service.queues.receive(ALICE, "acme@g", "acme@a", wanted)
 
 
 async def test_groups_of_a_tenant(node: Node, service: BrokerService) -> None:
     await limit(node, groups=0)
-    commit = (OffsetToCommit(topic="a", partition=0, offset=1),)
-    await service.groups.commit(ALICE, OffsetCommit(group_id="g", offsets=commit))
+    commit = (OffsetToCommit(topic="acme@a", partition=0, offset=1),)
+    await service.groups.commit(
+        ANYONE,
+        OffsetCommit(group_id="g", offsets=(OffsetToCommit(topic="a", partition=0, offset=1),)),
+    )
     with pytest.raises(TooManyGroups, match="limit groups"):
         await service.groups.commit(ALICE, OffsetCommit(group_id="acme@g", offsets=commit))
 
@@ -155,14 +163,14 @@ async def test_groups_of_a_tenant(node: Node, service: BrokerService) -> None:
 async def test_partitions_made_and_deleted_count(node: Node, service: BrokerService) -> None:
     # Eleven at once.
     await hold(node, controller_mutation_rate=1)
-    await service.topics.create(ALICE, NewTopic(name="wide", partitions=12))
+    await service.topics.create(ALICE, NewTopic(name="acme@wide", partitions=12))
     with pytest.raises(QuotaExceeded, match="controller_mutation_rate"):
-        await service.topics.create(ALICE, NewTopic(name="more"))
+        await service.topics.create(ALICE, NewTopic(name="acme@more"))
     with pytest.raises(QuotaExceeded):
-        await service.topics.delete(ALICE, "wide")
-    await service.topics.delete(ALICE, "wide", is_strict=False)
-    assert "wide" not in node.image.topics
-    assert "more" not in node.image.topics
+        await service.topics.delete(ALICE, "acme@wide")
+    await service.topics.delete(ALICE, "acme@wide", is_strict=False)
+    assert "acme@wide" not in node.image.topics
+    assert "acme@more" not in node.image.topics
 
 
 async def test_time_on_the_loop_counts(node: Node, service: BrokerService) -> None:

@@ -25,7 +25,7 @@ def _fail_with(monkeypatch: pytest.MonkeyPatch, *failures: GoQueueError) -> list
         failure = next(left, None)
         if failure is not None:
             raise failure
-        committed.append(given[-1])
+        committed.append(given[-2])
 
     monkeypatch.setattr(archiving, "commit_offsets", commit_offsets)
     monkeypatch.setattr("goqueue.client.patience.time.sleep", lambda _: None)

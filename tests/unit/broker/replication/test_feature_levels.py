@@ -192,7 +192,7 @@ async def test_whoever_stops_in_order_leaves_its_level_behind(nodes: Nodes) -> N
     await nodes.store.put(*entry)
     await nodes.until(lambda: level_of(two) == 1)
     await nodes.stop(2)
-    await nodes.until(lambda: level_of(one) == 2)
+    await nodes.until(lambda: level_of(one) == FEATURE_LEVEL)
     await split(one.service)
 
 

@@ -73,7 +73,7 @@ async def test_who_fails_is_told_the_same_and_sent_away(
         f"authentication failed: invalid credentials with SASL mechanism {mechanism}"
     )
     assert await client.is_closed_by_broker()
-    assert broker.traffic.kafka.authentications == {(mechanism, "failure"): 1}
+    assert +broker.traffic.kafka.authentications == {(mechanism, "failure"): 1}
 
 
 async def test_who_is_not_there_has_the_same_salt_every_time(door: KafkaDoor) -> None:
@@ -99,7 +99,7 @@ async def test_plain_from_this_machine(client: WireClient, door: KafkaDoor, brok
         assert answer.error_code.value == FAILED
         assert "PLAIN" in answer.error_message
         assert await other.is_closed_by_broker()
-    assert broker.traffic.kafka.authentications == {
+    assert +broker.traffic.kafka.authentications == {
         ("PLAIN", "success"): 1,
         ("PLAIN", "failure"): 3,
     }

@@ -95,7 +95,9 @@ OF_SECURITY = {
 }
 # Expressions over names, which the service confines; `name` is that of a setting or the like.
 OTHERS = {"subscribed_topic_regex", "source_topic_regex", "transactional_id_pattern", "name"}
-NO_NAMES = OF_CLIENTS | OF_PROTOCOLS | OF_CLUSTERS | OF_SECURITY | OTHERS
+# Whom quotas are for, and what they are called; only whoever may see the cluster is told.
+OF_QUOTAS = {"entity_type", "entity_name", "match", "key"}
+NO_NAMES = OF_CLIENTS | OF_PROTOCOLS | OF_CLUSTERS | OF_SECURITY | OF_QUOTAS | OTHERS
 TEXTS = ("error_message", "status_detail")
 
 
