@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.openapi import errors
 from goqueue.model.caller import Caller
 from goqueue.model.errors import InvalidRequest
@@ -99,7 +100,7 @@ async def list_quotas(
 @patch(
     "/quotas",
     tags=_TAGS,
-    responses=errors(400, 403, 409, 413, 415),
+    responses=errors(400, 403, 409, 413, 415, 422),
     opt={
         "needs": (
             Need(Resource.CLUSTER, Verb.ALTER_CONFIGS),
@@ -116,8 +117,9 @@ async def alter_quotas(
     quotas."""
     # Before anything is changed: who may not see it gets no answer.
     service.quotas.describe(caller)
-    changes = [_change(position, each) for position, each in enumerate(data.changes)]
-    await service.quotas.alter_all(caller, changes)
+    with refused_by_content():
+        changes = [_change(position, each) for position, each in enumerate(data.changes)]
+        await service.quotas.alter_all(caller, changes)
     return _shown(service.quotas.describe(caller))
 
 

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
+from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.openapi import errors
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
@@ -78,7 +79,7 @@ async def list_tenants(
 @post(
     "/tenants",
     tags=_TAGS,
-    responses=errors(400, 403, 409, 413, 415),
+    responses=errors(400, 403, 409, 413, 415, 422),
     opt={"needs": (_CHANGING, _SEEING)},
 )
 async def create_tenant(
@@ -87,7 +88,8 @@ async def create_tenant(
     data: JSONBody[CreateTenant],
 ) -> TenantDescription:
     """Create a tenant. Its users are created with its name."""
-    return _shown(await service.tenants.create(caller, data.name, data.limits))
+    with refused_by_content():
+        return _shown(await service.tenants.create(caller, data.name, data.limits))
 
 
 @get(
@@ -103,7 +105,7 @@ async def show_tenant(
 @patch(
     "/tenants/{tenant:str}",
     tags=_TAGS,
-    responses=errors(400, 403, 404, 413, 415),
+    responses=errors(400, 403, 404, 413, 415, 422),
     opt={"needs": (_CHANGING,)},
 )
 async def alter_tenant(
@@ -113,7 +115,8 @@ async def alter_tenant(
     data: JSONBody[AlterTenant],
 ) -> TenantDescription:
     """Change its limits."""
-    return _shown(await service.tenants.set_limits(caller, tenant, data.limits))
+    with refused_by_content():
+        return _shown(await service.tenants.set_limits(caller, tenant, data.limits))
 
 
 @delete(

@@ -10,9 +10,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
+from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
-from goqueue.doors.http.security.contents import refused_by_content
 from goqueue.doors.http.security.users import TAGS
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb

@@ -10,9 +10,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
-from goqueue.doors.http.security.contents import refused_by_content
 from goqueue.doors.http.security.credentials import Password, UserName
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
@@ -75,7 +75,7 @@ async def list_users(
 @post(
     "/users",
     tags=TAGS,
-    responses=errors(400, 403, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
     opt={"needs": (_CHANGE,)},
 )
 async def create_user(
