@@ -8,7 +8,7 @@ It prints a line after each of its steps, so that whoever kills it can choose wh
 import sys
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 
 WAIT_SECONDS = 30.0
 BATCH = 20
@@ -27,10 +27,24 @@ def say(step: str) -> None:
     print(step, flush=True)
 
 
-def copy(producer: Producer, consumer: Consumer, output: str) -> None:
+def rewind(consumer: Consumer) -> None:
+    """Read on from what is committed."""
+    for place in consumer.committed(consumer.assignment(), WAIT_SECONDS):
+        place.offset = place.offset if place.offset >= 0 else OFFSET_BEGINNING
+        consumer.seek(place)
+
+
+def copy(producer: Producer, consumer: Consumer, output: str, revoked: list[object]) -> None:
     """One transaction: messages and where they were read go together, or not at all."""
     messages = []
-    for message in consumer.consume(BATCH, 0.5):
+    revoked.clear()
+    batch = consumer.consume(BATCH, 0.5)
+    if revoked:
+        # A rebalance within the call: what was read before it may be another worker's by now, while
+        # the group's metadata, asked for below, would be that of the new generation.
+        rewind(consumer)
+        return
+    for message in batch:
         error = message.error()
         if error is None:
             messages.append(message)
@@ -68,10 +82,12 @@ def work(settings: dict[str, Any], name: str, source: str, output: str) -> None:
     consumer = Consumer(settings)
     try:
         producer.init_transactions(WAIT_SECONDS)
-        consumer.subscribe([source])
+        revoked: list[object] = []
+        told = lambda _, partitions: revoked.append(partitions)  # noqa: E731
+        consumer.subscribe([source], on_revoke=told, on_lost=told)
         say("ready")
         while True:
-            copy(producer, consumer, output)
+            copy(producer, consumer, output, revoked)
     finally:
         consumer.close()
 
