@@ -217,7 +217,7 @@ def test_refused_changes_name_what_is_wrong(http: httpx.Client) -> None:
     ):
         right = {"user": "never", "set": {"producer_byte_rate": 1}}
         answer = http.patch("/quotas", json={"changes": [right, wrong]})
-        assert answer.status_code == 400, answer.text
+        assert answer.status_code == 422, answer.text
         assert says in answer.json()["error"]["message"]
     users = [each.get("user") for each in http.get("/quotas").json()["quotas"]]
     assert "never" not in users
