@@ -41,6 +41,8 @@ class ShareRounds:
         self._random = random.Random(seed)
         self._produced: set[int] = set()
         self._acknowledged: set[int] = set()
+        # Acknowledged to a broker that was killed before it answered: stored there, or not.
+        self._in_doubt: set[int] = set()
         self._next = 0
         self.redelivered = 0
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, **CLIENT})
@@ -83,12 +85,16 @@ class ShareRounds:
         stop = threading.Event()
         worker = _Worker(self, stop)
         worker.start()
-        _wait(lambda: self._produced <= self._acknowledged or not worker.is_alive())
+        _wait(lambda: self._are_all_done or not worker.is_alive())
         stop.set()
         worker.join(WAIT_SECONDS)
         if worker.failure is not None:
             raise worker.failure
-        assert self._produced <= self._acknowledged
+        assert self._are_all_done
+
+    @property
+    def _are_all_done(self) -> bool:
+        return self._produced <= self._acknowledged | self._in_doubt
 
     def consumer(self) -> ShareConsumer:
         config = {
@@ -124,9 +130,13 @@ class ShareRounds:
             consumer.acknowledge(message, how)
             if accepts:
                 taken.setdefault(message.partition() or 0, []).append(number)
+        for numbers in taken.values():
+            self._in_doubt.update(numbers)
         for place, error in consumer.commit_sync(WAIT_SECONDS).items():
+            numbers = taken.get(place.partition, [])
+            self._in_doubt.difference_update(numbers)
             if error is None:
-                self._acknowledged.update(taken.get(place.partition, ()))
+                self._acknowledged.update(numbers)
 
 
 class _Worker(threading.Thread):
