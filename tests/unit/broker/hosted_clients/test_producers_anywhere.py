@@ -80,6 +80,10 @@ def coordinator(nodes: Nodes) -> RunningNode:
 async def test_each_step_of_a_transaction_is_asked_of_another_broker(nodes: Nodes) -> None:
     one, two, three = all_ = await started(nodes)
     producer = await init(one)
+    # Not made by the first commit, at a broker that others have not heard of it yet.
+    offsets_topic = one.node.groups.state
+    await offsets_topic.ensure()
+    await nodes.until(lambda: all(offsets_topic.name in each.node.image.topics for each in all_))
     for number, commit in enumerate((True, False, True)):
         first, second, third = all_[number:] + all_[:number]
         await first.service.producers.begin(ANYONE, producer)
