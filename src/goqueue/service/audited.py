@@ -24,6 +24,7 @@ from goqueue.model.rights import Resource
 from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS
 from goqueue.model.security.quotas import QuotaChange
 from goqueue.model.security.rules import ANY, Pattern, PatternFilter, Rule, RuleFilter
+from goqueue.model.security.users import BROKER_KIND
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.service.access import Access
 
@@ -32,8 +33,6 @@ R = TypeVar("R")
 
 # Of what a request names in a list.
 _LISTED_MAX: Final = 10
-# What brokers ask of each other was noted by the first of them, or is their own work.
-BROKER_KIND: Final = "Broker"
 _USUAL_PATTERNS: Final = (Pattern.LITERAL, PatternFilter.LITERAL, PatternFilter.ANY)
 _TABLES: Final = (TOPIC_SETTINGS, BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS)
 
@@ -77,6 +76,7 @@ def audited(
         @functools.wraps(method)
         async def noted(self: S, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
             witness = self._access.witness
+            # What brokers ask of each other was noted by the first of them, or is their own work.
             if (
                 witness is None
                 or caller.principal.kind == BROKER_KIND

@@ -13,11 +13,10 @@ from goqueue.model.schemas.tenant_subjects import (
     tenant_of_subject,
 )
 from goqueue.model.security.tenants import SEPARATOR, local_name
+from goqueue.model.security.users import BROKER_KIND
 
 # What tenants may ask of the cluster at all; everything else concerns others, too.
 OF_TENANTS: Final = frozenset({Verb.CREATE, Verb.IDEMPOTENT_WRITE})
-# Brokers work for all tenants.
-_BROKER_KIND: Final = "Broker"
 
 
 class Ownership:
@@ -39,7 +38,8 @@ class Ownership:
             if resource is Resource.SUBJECT:
                 return name.startswith(scope_of_tenant(tenant))
             return name.startswith(f"{tenant}{SEPARATOR}")
-        if SEPARATOR not in name or caller.principal.kind == _BROKER_KIND:
+        # Brokers work for all tenants.
+        if SEPARATOR not in name or caller.principal.kind == BROKER_KIND:
             return True
         # No topic without a tenant has a separator in its name. Groups may: those of tenants that
         # there are belong to them.

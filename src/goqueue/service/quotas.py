@@ -16,6 +16,7 @@ from goqueue.model.security.quotas import (
     QuotaUsage,
 )
 from goqueue.model.security.tenants import SEPARATOR
+from goqueue.model.security.users import BROKER_KIND
 from goqueue.service.access import Access
 from goqueue.service.audited import audited
 from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
@@ -23,8 +24,6 @@ from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
 # What a door keeps of a client that comes again.
 ClientQuota: TypeAlias = LedgerQuota
 
-# Other brokers are held to nothing: what they copy and ask for is work for clients of their own.
-_BROKER_KIND: Final = "Broker"
 _EVERYTHING: Final = QuotaFilter()
 
 
@@ -81,7 +80,8 @@ class QuotaService:
 
     def of_client(self, caller: Caller) -> ClientQuota | None:
         """None: nothing is measured of it. To be asked again when `ledger.version` has changed."""
-        if caller.principal.kind == _BROKER_KIND:
+        # Other brokers are held to nothing: what they ask for is work for clients of their own.
+        if caller.principal.kind == BROKER_KIND:
             return None
         return self._quotas.of_client(caller)
 

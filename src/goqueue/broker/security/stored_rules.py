@@ -4,12 +4,10 @@ from typing import Final
 
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.rights import Resource, Verb
-from goqueue.model.security.users import USER_KIND
+from goqueue.model.security.users import BROKER_KIND, USER_KIND
 from goqueue.state.security.decisions import Asked, Decisions
 from goqueue.state.security.image import SecurityImage
 
-# The brokers of the cluster among each other.
-BROKER_KIND: Final = "Broker"
 # Decisions that are remembered until rules or users change: about 300 bytes each.
 REMEMBERED_MAX: Final = 50_000
 # Names are what clients send; longer ones than these are decided each time.

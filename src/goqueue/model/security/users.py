@@ -18,7 +18,8 @@ PASSWORD_MAX_LENGTH: Final = 1_024
 RESERVED_PREFIX: Final = "__"
 # As whom brokers log in to each other.
 BROKERS_USER: Final = "__brokers__"
-BROKERS: Final = Principal("Broker", "brokers")
+BROKER_KIND: Final = "Broker"
+BROKERS: Final = Principal(BROKER_KIND, "brokers")
 # A name is shown in logs, lies in a key of the metadata, and stands before a colon in Basic's.
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f:/*]+")
 

@@ -5,8 +5,6 @@ from typing import Final, NamedTuple
 
 from goqueue.model.security.errors import AuthenticationFailed
 
-# What a client says to a refusal (RFC 7628, 3.2.3), for the refusal is part of the conversation.
-KVSEP: Final = b"\x01"
 # Kafka's answer to any token that is not taken.
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 
