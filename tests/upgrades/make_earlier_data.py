@@ -35,8 +35,8 @@ from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.model.transactions.messages import AddPartitions, InitProducerId
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from tests.callers import ANYONE
 
 ARCHIVE = Path(__file__).with_name("earlier.tar.xz")

@@ -12,7 +12,7 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
-from goqueue.service.tokens import HeldToken
+from goqueue.service.security.tokens import HeldToken
 
 if TYPE_CHECKING:
     from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
