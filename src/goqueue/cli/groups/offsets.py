@@ -9,12 +9,12 @@ import typer
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
+from goqueue.cli.groups.access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_rows
 
 if TYPE_CHECKING:
-    from goqueue.cli.offsets_plan import PlannedOffset, ResetTarget
+    from goqueue.cli.groups.offsets_plan import PlannedOffset, ResetTarget
     from goqueue.client.admin import KafkaAdmin
     from goqueue.client.group_facts import PartitionKey
     from goqueue.client.groups import GroupAdmin
@@ -83,7 +83,7 @@ def export_offsets(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Print offsets as lines of topic,partition,offset; `reset --from-file` takes them."""
-    from goqueue.cli.offsets_file import write_offsets
+    from goqueue.cli.groups.offsets_file import write_offsets
 
     committed = with_groups(bootstrap, lambda _, groups: groups.offsets(group))
     if not committed:
@@ -161,7 +161,7 @@ def reset_offsets(
 
     Without --topic: all partitions in which the group has an offset.
     """
-    from goqueue.cli.offsets_plan import PlanFailed
+    from goqueue.cli.groups.offsets_plan import PlanFailed
 
     if (to is None) == (from_file is None):
         raise typer.BadParameter("give one of --to and --from-file")
@@ -210,7 +210,7 @@ async def _plan(
     given: dict["PartitionKey", int] | None,
     wanted: dict[str, frozenset[int] | None],
 ) -> list["PlannedOffset"]:
-    from goqueue.cli.offsets_plan import PartitionState, plan, plan_given
+    from goqueue.cli.groups.offsets_plan import PartitionState, plan, plan_given
 
     named = {topic for topic, _ in (committed if given is None else given)} | wanted.keys()
     ends = await ends_of(admin, named)
@@ -261,7 +261,7 @@ def _places(
 async def _times(
     admin: "KafkaAdmin", target: "ResetTarget | None", places: list["PartitionKey"]
 ) -> dict["PartitionKey", int]:
-    from goqueue.cli.offsets_plan import ResetKind
+    from goqueue.cli.groups.offsets_plan import ResetKind
 
     if target is None or target.kind is not ResetKind.TIME:
         return {}
@@ -302,7 +302,7 @@ def _show(planned: list["PlannedOffset"], output: Output) -> None:
 
 
 def _topics(texts: list[str] | None) -> dict[str, frozenset[int] | None]:
-    from goqueue.cli.offsets_plan import parse_topics
+    from goqueue.cli.groups.offsets_plan import parse_topics
 
     try:
         return parse_topics(texts or ())
@@ -311,7 +311,7 @@ def _topics(texts: list[str] | None) -> dict[str, frozenset[int] | None]:
 
 
 def _target(text: str) -> "ResetTarget":
-    from goqueue.cli.offsets_plan import parse_target
+    from goqueue.cli.groups.offsets_plan import parse_target
 
     try:
         return parse_target(text, now_ms=time.time_ns() // 1_000_000)
@@ -320,7 +320,7 @@ def _target(text: str) -> "ResetTarget":
 
 
 def _file(path: Path) -> dict["PartitionKey", int]:
-    from goqueue.cli.offsets_file import read_offsets
+    from goqueue.cli.groups.offsets_file import read_offsets
 
     try:
         return read_offsets(path.read_text())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.cli.data import DataDirOption
+from goqueue.cli.broker.data import DataDirOption
 from goqueue.cli.options import parse_assignments
 
 if TYPE_CHECKING:

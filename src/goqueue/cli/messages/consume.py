@@ -11,8 +11,8 @@ import typer
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption
 
 if TYPE_CHECKING:
-    from goqueue.cli.message_lines import MessageFormat
-    from goqueue.cli.read_range import ReadRange
+    from goqueue.cli.messages.message_lines import MessageFormat
+    from goqueue.cli.messages.read_range import ReadRange
 
 
 class MessageOutput(StrEnum):
@@ -85,8 +85,8 @@ def consume(
     ] = MessageOutput.LINES,
 ) -> None:
     """Print the messages of a topic, then stop; with --follow go on until Ctrl-C."""
-    from goqueue.cli.message_lines import MessageFormat
-    from goqueue.cli.read_range import ReadRange
+    from goqueue.cli.messages.message_lines import MessageFormat
+    from goqueue.cli.messages.read_range import ReadRange
 
     starts = [from_beginning, from_offset is not None, from_time is not None]
     if sum(starts) > 1:
@@ -128,7 +128,7 @@ def _moment_ms(text: str | None, option: str, now_ms: int) -> int | None:
 
 async def _print(bootstrap: str, wanted: "ReadRange", shown: "MessageFormat") -> None:
     from goqueue.cli.kafka_errors import kafka_errors_as_failures
-    from goqueue.cli.read_range import read_messages
+    from goqueue.cli.messages.read_range import read_messages
 
     out = sys.stdout.buffer
     out.write(shown.heading())

@@ -23,8 +23,8 @@ from goqueue.cli.options import (
 from goqueue.cli.output import print_rows
 
 if TYPE_CHECKING:
-    from goqueue.cli.record_text import OutgoingMessage
-    from goqueue.cli.send_progress import SendProgress
+    from goqueue.cli.messages.record_text import OutgoingMessage
+    from goqueue.cli.messages.send_progress import SendProgress
     from goqueue.client.http_api import HttpApi
 
 # A quarter of what a broker takes at most by default: few requests, and short ones.
@@ -109,7 +109,7 @@ def produce(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send messages: the arguments, or each line of a file or of standard input."""
-    from goqueue.cli.record_text import OutgoingMessage
+    from goqueue.cli.messages.record_text import OutgoingMessage
 
     if values and file:
         raise typer.BadParameter("give values or --file, not both")
@@ -171,7 +171,7 @@ async def _send_later(
     api: "HttpApi",
     output: Output,
 ) -> None:
-    from goqueue.cli.delayed_sender import send_delayed
+    from goqueue.cli.messages.delayed_sender import send_delayed
     from goqueue.cli.moments import format_moment
 
     rows = []
@@ -200,7 +200,7 @@ async def _values_as_lines(values: list[str]) -> AsyncIterator[list[bytes]]:
 
 
 def _lines(descriptor: int) -> AsyncIterator[list[bytes]]:
-    from goqueue.cli.line_input import read_lines
+    from goqueue.cli.messages.line_input import read_lines
 
     return read_lines(descriptor)
 
@@ -213,7 +213,7 @@ async def _messages(
     as_json: bool,
 ) -> AsyncIterator[tuple[list["OutgoingMessage"], int]]:
     """Messages with the bytes of input they came from."""
-    from goqueue.cli.record_text import parse_json_line
+    from goqueue.cli.messages.record_text import parse_json_line
 
     number = 0
     async for some in lines:
@@ -252,7 +252,7 @@ async def _send(
     total_bytes: int | None,
 ) -> None:
     from goqueue.cli.kafka_errors import kafka_errors_as_failures
-    from goqueue.cli.send_progress import SendProgress
+    from goqueue.cli.messages.send_progress import SendProgress
 
     started = time.monotonic()
     progress = SendProgress(total_bytes)
@@ -280,8 +280,8 @@ async def _send_with_aiokafka(
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import UnknownTopicOrPartitionError
 
-    from goqueue.cli.batch_sender import BatchSender
     from goqueue.cli.kafka_access import aiokafka_options
+    from goqueue.cli.messages.batch_sender import BatchSender
 
     producer = AIOKafkaProducer(
         max_batch_size=_BATCH_BYTES, **producer_options, **aiokafka_options()

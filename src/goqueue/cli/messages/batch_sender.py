@@ -9,8 +9,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.record_text import OutgoingMessage
-from goqueue.cli.send_progress import SendProgress
+from goqueue.cli.messages.record_text import OutgoingMessage
+from goqueue.cli.messages.send_progress import SendProgress
 from goqueue.model.partitioner import partition_for_key
 
 

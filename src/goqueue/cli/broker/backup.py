@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.broker.data import DataDirOption
 from goqueue.cli.confirming import confirm
-from goqueue.cli.data import DataDirOption
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed
 from goqueue.cli.http_access import HttpOption

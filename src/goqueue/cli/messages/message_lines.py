@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.cli.messages.record_text import shown, shown_headers
 from goqueue.cli.moments import format_moment
-from goqueue.cli.record_text import shown, shown_headers
 
 _COLUMNS: Final = "{:>9}  {:>10}  {:<29}  {:<20}  {}\n"
 _JSON: Final = msgspec.json.Encoder()

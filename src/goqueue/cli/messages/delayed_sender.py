@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-from goqueue.cli.record_text import OutgoingMessage, shown, shown_headers
+from goqueue.cli.messages.record_text import OutgoingMessage, shown, shown_headers
 from goqueue.client.http_api import HttpApi
 
 # In one request; the broker takes ten times as many.

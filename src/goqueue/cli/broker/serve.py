@@ -88,6 +88,6 @@ def serve(
     }
     options.update({name: str(value) for name, value in named.items() if value is not None})
 
-    from goqueue.cli.start_broker import start_broker
+    from goqueue.cli.broker.start_broker import start_broker
 
     start_broker(options, config_file=config, ready_file=ready_file)

@@ -10,8 +10,8 @@ import typer
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.options import seconds_option_ms
-from goqueue.cli.pipelines_codes import ExitCode
-from goqueue.cli.pipelines_show import (
+from goqueue.cli.pipelines.exit_codes import ExitCode
+from goqueue.cli.pipelines.show import (
     NameArgument,
     list_pipelines,
     logs,
@@ -114,7 +114,7 @@ def check(
         if not offline:
             check_installed()
             check_broker(found)
-            from goqueue.cli.pipelines_run import SparkTarget, check_with_spark
+            from goqueue.cli.pipelines.run import SparkTarget, check_with_spark
 
             check_with_spark(found, SparkTarget(found.definition, master, package))
     typer.echo(f"{found.definition.file.path}: pipeline {found.definition.name!r} is sound")
@@ -151,7 +151,7 @@ def run(
     Exits with 0 if it is done or was stopped, 1 if it failed, 2 if the definition or the command is
     wrong, 3 if it is running already, 4 if broker or cluster do not answer.
     """
-    from goqueue.cli.pipelines_run import SparkTarget, run_and_restart, run_detached, run_here
+    from goqueue.cli.pipelines.run import SparkTarget, run_and_restart, run_detached, run_here
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
     with _problems_listed():
@@ -226,7 +226,7 @@ def stop(
     ] = _STOP_AFTER,
 ) -> None:
     """End a pipeline after its current batch; it goes on from there when it is run again."""
-    from goqueue.cli.pipelines_run import end_run
+    from goqueue.cli.pipelines.run import end_run
 
     timeout_ms = seconds_option_ms(timeout, "--timeout")
     folder = state_folder(name)

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.pipelines_codes import ExitCode
-from goqueue.cli.pipelines_view import on_screen
+from goqueue.cli.pipelines.exit_codes import ExitCode
+from goqueue.cli.pipelines.view import on_screen
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.java_home import find_java_home
 from goqueue.spark.pipelines.checks import Pipeline, check_spark

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from goqueue.cli.http_access import HttpOption, http_api
+from goqueue.cli.messages.tracing_drawing import draw_journey, duration_text
 from goqueue.cli.moments import ACCEPTED, format_moment, parse_moment_ms
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
-from goqueue.cli.tracing_drawing import draw_journey, duration_text
 from goqueue.cli.unanswered import name_unanswered
 
 if TYPE_CHECKING:

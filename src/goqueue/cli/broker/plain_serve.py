@@ -68,7 +68,7 @@ def read_plain_serve(arguments: Sequence[str]) -> PlainServe | None:
 
 def run_plain_serve(plain: PlainServe) -> int:
     """The exit code, as the library would have it."""
-    from goqueue.cli.start_broker import start_broker
+    from goqueue.cli.broker.start_broker import start_broker
     from goqueue.model.errors import GoQueueError
 
     try:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from goqueue.cli.adopting import ADOPT_EXAMPLE, adopt
-from goqueue.cli.cluster_facts import check_cluster, chosen_partitions, partition_pages
-from goqueue.cli.cluster_moves import drain, move, moves, rebalance
-from goqueue.cli.cluster_settings import SETTINGS_EXAMPLES, cluster_settings
+from goqueue.cli.cluster.adopting import ADOPT_EXAMPLE, adopt
+from goqueue.cli.cluster.facts import check_cluster, chosen_partitions, partition_pages
+from goqueue.cli.cluster.moves import drain, move, moves, rebalance
+from goqueue.cli.cluster.settings import SETTINGS_EXAMPLES, cluster_settings
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed

@@ -7,7 +7,7 @@ import typer
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
+from goqueue.cli.groups.access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows, print_table
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from goqueue.cli.cluster_facts import check_cluster, chosen_partitions
+from goqueue.cli.cluster.facts import check_cluster, chosen_partitions
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed
