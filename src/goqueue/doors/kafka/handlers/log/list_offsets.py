@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
-from goqueue.doors.kafka.handlers.fetch import isolation_level
+from goqueue.doors.kafka.handlers.log.fetch import isolation_level
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
