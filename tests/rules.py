@@ -5,7 +5,7 @@ from dataclasses import replace
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
 from goqueue.model.security.users import USER_KIND
-from goqueue.service.rule_asking import Rules
+from goqueue.service.security.rule_asking import Rules
 
 Grant = tuple[Resource, str, Verb]
 

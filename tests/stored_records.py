@@ -2,7 +2,7 @@
 
 from goqueue.broker.node import Node
 from goqueue.model.log import Isolation, RecordPage
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 from tests.callers import ANYONE
 
 

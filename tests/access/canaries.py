@@ -27,7 +27,7 @@ from goqueue.model.rights import Resource, TokenOwner
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.rule_asking import Rules
+from goqueue.service.security.rule_asking import Rules
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 

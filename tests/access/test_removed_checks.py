@@ -1,7 +1,7 @@
 """Each place that asks for a right is left out in turn, and a generated test must notice.
 
-A place is a line of the source that asks `service/access.py`. It is left out by allowing what is
-asked from there, whatever the rules say. Run it with `make removed-checks`.
+A place is a line of the source that asks `service/security/access.py`. It is left out by allowing
+what is asked from there, whatever the rules say. Run it with `make removed-checks`.
 """
 
 import asyncio
@@ -32,31 +32,35 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(7_200)]
 
 _SOURCE: Final = Path(goqueue.__file__).parent
 # These make decisions, and hand on questions.
-_ASKED: Final = ("service/access.py", "model/rights.py", "service/allowed_waits.py")
+_ASKED: Final = (
+    "service/security/access.py",
+    "model/rights.py",
+    "service/security/allowed_waits.py",
+)
 # Where another question for the same right comes before or after: each of them is enough.
 TWICE: Final = frozenset(
     {
         "broker/stories/gathering.py <listcomp> TOPIC READ",
-        "service/cluster.py partitions CLUSTER DESCRIBE",
-        "service/groups.py <dictcomp> TOPIC DESCRIBE",
-        "service/groups.py delete_offsets TOPIC READ",
-        "service/groups.py positions GROUP DESCRIBE",
-        "service/hosted_members.py commit GROUP READ",
-        "service/queues.py dead_letters TOPIC READ",
-        "service/replica_moves.py cancel CLUSTER ALTER",
-        "service/replication.py check CLUSTER CLUSTER_ACTION",
-        "service/replication.py fetch CLUSTER CLUSTER_ACTION",
-        "service/replication.py name_of CLUSTER CLUSTER_ACTION",
-        "service/rules.py check_used CLUSTER DESCRIBE",
-        "service/rules.py check_used CLUSTER ALTER",
-        "service/share_groups.py _readable TOPIC READ",
-        "service/share_groups.py acknowledge GROUP READ",
-        "service/share_groups.py check GROUP READ",
-        "service/share_groups.py fetch GROUP READ",
-        "service/share_groups.py terms GROUP READ",
-        "service/sqs_queues.py for_receiving GROUP READ",
-        "service/sqs_queues.py for_receiving TOPIC READ",
-        "service/sqs_queues.py for_sending TOPIC WRITE",
+        "service/cluster/cluster.py partitions CLUSTER DESCRIBE",
+        "service/groups/groups.py <dictcomp> TOPIC DESCRIBE",
+        "service/groups/groups.py delete_offsets TOPIC READ",
+        "service/groups/groups.py positions GROUP DESCRIBE",
+        "service/groups/hosted_members.py commit GROUP READ",
+        "service/queues/queues.py dead_letters TOPIC READ",
+        "service/cluster/replica_moves.py cancel CLUSTER ALTER",
+        "service/cluster/replication.py check CLUSTER CLUSTER_ACTION",
+        "service/cluster/replication.py fetch CLUSTER CLUSTER_ACTION",
+        "service/cluster/replication.py name_of CLUSTER CLUSTER_ACTION",
+        "service/security/rules.py check_used CLUSTER DESCRIBE",
+        "service/security/rules.py check_used CLUSTER ALTER",
+        "service/groups/share_groups.py _readable TOPIC READ",
+        "service/groups/share_groups.py acknowledge GROUP READ",
+        "service/groups/share_groups.py check GROUP READ",
+        "service/groups/share_groups.py fetch GROUP READ",
+        "service/groups/share_groups.py terms GROUP READ",
+        "service/queues/sqs_queues.py for_receiving GROUP READ",
+        "service/queues/sqs_queues.py for_receiving TOPIC READ",
+        "service/queues/sqs_queues.py for_sending TOPIC WRITE",
         "service/topics.py _may_inspect TOPIC DESCRIBE_CONFIGS",
         "service/topics.py _settings TOPIC DESCRIBE_CONFIGS",
         "service/topics.py name_of TOPIC DESCRIBE",
@@ -69,13 +73,13 @@ TWICE: Final = frozenset(
 HARMLESS: Final = frozenset(
     {
         # Each operation on the cluster is asked for then.
-        "service/administration.py may_describe_cluster CLUSTER DESCRIBE",
+        "service/cluster/administration.py may_describe_cluster CLUSTER DESCRIBE",
         # A node of one moves nothing.
-        "service/replica_moves.py <listcomp> TOPIC DESCRIBE",
+        "service/cluster/replica_moves.py <listcomp> TOPIC DESCRIBE",
         # Ids are no secret, and are told beside a refusal.
-        "service/share_groups.py _id_of TOPIC READ",
+        "service/groups/share_groups.py _id_of TOPIC READ",
         # Who leads is no secret, and is told beside a refusal.
-        "service/share_groups.py leaders TOPIC READ",
+        "service/groups/share_groups.py leaders TOPIC READ",
     }
 )
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from goqueue.cli.data import data as data_command
+from goqueue.cli.broker.data import data as data_command
 from goqueue.model.errors import GoQueueError
 from tests.crash.damage_folders import SETTINGS, Folders, make_folders
 from tests.crash.damage_kinds import Damage, inflict

@@ -9,7 +9,7 @@ from typing import TypeVar
 from goqueue.broker.node import Node
 from goqueue.broker.security.users import records_of
 from goqueue.model.broker_config import broker_config
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 from tests.callers import ANYONE
 
 T = TypeVar("T")

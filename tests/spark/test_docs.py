@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import goqueue.spark
-from goqueue.cli import pipelines_run
 from goqueue.cli.main import app
+from goqueue.cli.pipelines import run
 from tests.docs.pages import PAGES, SPARK_PAGES, blocks, name_of
 from tests.docs.reader import Reader
 from tests.spark.conftest import TIMEOUT_SECONDS
@@ -53,10 +53,10 @@ def shared_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> No
     def session(*_: object) -> "Iterator[SparkSession]":
         yield spark
 
-    for name in pipelines_run.NOISY_LOGGERS:
+    for name in run.NOISY_LOGGERS:
         monkeypatch.setattr(logging.getLogger(name), "level", logging.CRITICAL)
     monkeypatch.setattr(goqueue.spark, "session", lambda *_: spark)
-    monkeypatch.setattr(pipelines_run, "_session", session)
+    monkeypatch.setattr(run, "_session", session)
 
 
 # A page is several tests' worth of queries.

@@ -33,9 +33,9 @@ from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_headers import DEDUPLICATION_ID, GROUP_ID, MESSAGE_ID
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import NewTopic
 from goqueue.model.transactions.messages import AddPartitions, InitProducerId
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 
@@ -155,7 +155,7 @@ class World:
         records = [
             (NewRecord(value=value.encode(), headers=(("h", b"1"),)), due_ms) for value in values
         ]
-        writable = Access().writable_topic(ANYONE, ORDERS)
+        writable = WritableTopic(ORDERS)
         return list(map(str, await self.broker.delays.schedule(writable, partition, records)))
 
     async def _unfinished(self) -> None:
@@ -221,7 +221,7 @@ class World:
         """A topic whose deletion a kill kept from the queues and from the delayed messages."""
         await self._publish(GONE, ["x", "y"])
         await self._settle("workers", taken := await self._take("workers", GONE, 1), taken, _DONE)
-        writable = Access().writable_topic(ANYONE, GONE)
+        writable = WritableTopic(GONE)
         record = NewRecord(value=b"never")
         await self.broker.delays.schedule(writable, 0, [(record, START_MS + HOUR_MS)])
         self.broker.queues.topic_deleted = lambda topic: None  # type: ignore[method-assign]

@@ -25,7 +25,7 @@ from goqueue.broker.controller.acting import Acting
 from goqueue.broker.controller.viewing import cluster_view, companions
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.placing import Placing
-from goqueue.doors.kafka.handlers import metadata as metadata_door
+from goqueue.doors.kafka.handlers.topics import metadata as metadata_door
 from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.wire.schema import load_schema
 from goqueue.doors.kafka.wire.writing import Chunks, join_small

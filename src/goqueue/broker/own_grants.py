@@ -1,6 +1,6 @@
 """The broker's own work, which no caller asks for: the short list of what it may touch.
 
-Together with `service/access.py` this is the only module that makes rights.
+Together with `service/security/access.py` this is the only module that makes rights.
 """
 
 from enum import Enum

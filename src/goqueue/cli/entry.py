@@ -3,7 +3,7 @@
 import os
 import sys
 
-from goqueue.cli.plain_serve import read_plain_serve, run_plain_serve
+from goqueue.cli.broker.plain_serve import read_plain_serve, run_plain_serve
 
 
 def main() -> None:

@@ -5,33 +5,33 @@ from typing import Annotated, Final
 import typer
 
 from goqueue import __version__
-from goqueue.cli.audit import audit
-from goqueue.cli.backup import backup
-from goqueue.cli.cluster import cluster
-from goqueue.cli.consume import consume
-from goqueue.cli.data import data
-from goqueue.cli.dead_letters import dlq
-from goqueue.cli.delays import delayed
+from goqueue.cli.broker.backup import backup
+from goqueue.cli.broker.data import data
+from goqueue.cli.broker.serve import serve
+from goqueue.cli.broker.settings import settings
+from goqueue.cli.cluster.cluster import cluster
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandGroup
-from goqueue.cli.groups import groups
-from goqueue.cli.offsets import offsets
-from goqueue.cli.pipelines import pipeline
-from goqueue.cli.produce import produce
-from goqueue.cli.queues import queue
-from goqueue.cli.quotas import quotas
+from goqueue.cli.groups.groups import groups
+from goqueue.cli.groups.offsets import offsets
+from goqueue.cli.messages.consume import consume
+from goqueue.cli.messages.dead_letters import dlq
+from goqueue.cli.messages.delays import delayed
+from goqueue.cli.messages.produce import produce
+from goqueue.cli.messages.queues import queue
+from goqueue.cli.messages.tracing import trace
+from goqueue.cli.pipelines.pipelines import pipeline
 from goqueue.cli.schemas import schemas
 from goqueue.cli.security.acls import acls
+from goqueue.cli.security.audit import audit
 from goqueue.cli.security.keys import keys
 from goqueue.cli.security.profiles import profile
+from goqueue.cli.security.quotas import quotas
 from goqueue.cli.security.secure import secure
 from goqueue.cli.security.tenants import tenants
 from goqueue.cli.security.users import users
 from goqueue.cli.security.whoami import whoami
-from goqueue.cli.serve import serve
-from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
-from goqueue.cli.tracing import trace
 from goqueue.cli.transactions import transactions
 
 app = typer.Typer(

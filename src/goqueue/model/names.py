@@ -45,7 +45,7 @@ def check_topic_name(name: str) -> TopicName:
     """Return `name` as a topic name, or raise `InvalidTopicName` saying which rule it breaks.
 
     The name of a tenant and its separator may stand before it. Callers without a tenant do not get
-    here with such names: `service/access.py` refuses them.
+    here with such names: `service/security/access.py` refuses them.
     """
     tenant, separator, _ = name.partition(SEPARATOR)
     prefix = tenant + separator if separator and _LEGAL_TENANT.fullmatch(tenant) else ""

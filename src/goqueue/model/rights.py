@@ -1,9 +1,10 @@
 """Rights as values: an operation takes the name of what it touches as a type that proves the right.
 
 To the type checker a `WritableTopic` is not a `str`, so that code which did not ask for the right
-does not type-check; at run time it is the name itself and costs nothing. Only `service/access.py`
-makes these values, and `broker/own_grants.py` for the broker's own work; a test of the source tree
-holds everybody else to it. `MemberRights` below make rights out of those that they were given.
+does not type-check; at run time it is the name itself and costs nothing. Only
+`service/security/access.py` makes these values, and `broker/own_grants.py` for the broker's own
+work; a test of the source tree holds everybody else to it. `MemberRights` below make rights out of
+those that they were given.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -20,8 +20,8 @@ from goqueue.broker.node import Node
 from goqueue.model.backups import BrokerCut
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 
 
 class BackupService:

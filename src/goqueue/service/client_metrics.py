@@ -12,7 +12,7 @@ from goqueue.model.client_metrics.messages import (
     TelemetryClient,
     TelemetryError,
 )
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 
 
 class ClientMetricsService:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 
 
 class DelayService:

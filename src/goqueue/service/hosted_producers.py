@@ -18,7 +18,7 @@ from goqueue.model.transactions.messages import (
     ProducerIdentity,
     TransactionDescription,
 )
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 from goqueue.service.topic_making import TopicMaking
 
 

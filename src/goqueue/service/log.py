@@ -31,8 +31,8 @@ from goqueue.model.log import (
     RecordPage,
 )
 from goqueue.model.rights import Resource
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 
 # What a door keeps of a reader that comes again: see `LogService.fetch_ready`.
 ReadyParts: TypeAlias = ReadyList

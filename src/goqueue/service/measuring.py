@@ -9,7 +9,7 @@ from goqueue.model.caller import Caller
 from goqueue.model.measuring.figures import BrokerFigures
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.rights import DescribableCluster
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 
 
 class MeasuringService:

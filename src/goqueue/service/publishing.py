@@ -7,7 +7,7 @@ from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 from goqueue.service.topic_making import TopicMaking
 
 

@@ -27,8 +27,8 @@ from goqueue.model.schemas.messages import (
     Version,
 )
 from goqueue.model.schemas.mismatch import Mismatch
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 
 Right = TypeVar("Right", bound=str)
 

@@ -5,8 +5,8 @@ from goqueue.broker.quotas.limited_topics import LimitedTopics
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource
 from goqueue.model.topics import NewTopic, TopicView
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 
 
 class TopicMaking:

@@ -11,8 +11,8 @@ from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicSizes, TopicView
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 from goqueue.service.topic_making import TopicMaking
 
 # Of a new topic.

@@ -7,7 +7,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.tracing.figures import TracingFigures
 from goqueue.model.tracing.query import FoundSpans, FoundTraces, SpanQuery
 from goqueue.model.tracing.spans import MessagePlace
-from goqueue.service.access import Access
+from goqueue.service.security.access import Access
 
 
 class TracingService:

@@ -45,9 +45,9 @@ from goqueue.model.transactions.messages import (
 )
 from goqueue.model.transactions.refusals import check
 from goqueue.model.transactions.states import TransactionState
-from goqueue.service.access import Access
-from goqueue.service.audited import audited
-from goqueue.service.groups import with_refused
+from goqueue.service.groups.groups import with_refused
+from goqueue.service.security.access import Access
+from goqueue.service.security.audited import audited
 
 _OPEN: Final = frozenset(
     state.label

@@ -11,8 +11,8 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.topics import NewTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from goqueue.state.delays.records import TargetKey
 from tests.callers import ANYONE
 from tests.stored_records import read_records

@@ -27,8 +27,8 @@ from goqueue.model.queues.sqs_headers import (
 from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic, WritableTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from goqueue.state.queues.fifo_window import Taken
 from tests.callers import ANYONE
 from tests.stored_records import read_records

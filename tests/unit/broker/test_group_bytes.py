@@ -21,7 +21,7 @@ from goqueue.model.groups.messages import (
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.groups import GroupService
+from goqueue.service.groups.groups import GroupService
 from tests.callers import ANYONE
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import NewSchema
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.queues import QueueService
+from goqueue.service.queues.queues import QueueService
 from tests.callers import ANYONE
 from tests.loop_turns import result_and_turns
 from tests.publishing import publish as store

@@ -3,9 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from goqueue.cli.main import app
-from goqueue.cli.offsets_file import read_offsets, write_offsets
-from goqueue.cli.offsets_plan import (
+from goqueue.cli.groups.offsets_file import read_offsets, write_offsets
+from goqueue.cli.groups.offsets_plan import (
     PartitionState,
     PlanFailed,
     ResetKind,
@@ -15,6 +14,7 @@ from goqueue.cli.offsets_plan import (
     plan,
     plan_given,
 )
+from goqueue.cli.main import app
 
 NOW_MS = 1_700_000_000_000
 STATE = PartitionState("orders", 0, committed=50, start=10, end=100, at_time=70)

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from goqueue.cli import line_input
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.line_input import read_lines
+from goqueue.cli.messages import line_input
+from goqueue.cli.messages.line_input import read_lines
 
 
 def lines_of(text: bytes) -> list[bytes]:

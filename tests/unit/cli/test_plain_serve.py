@@ -6,9 +6,15 @@ from typing import get_type_hints
 import pytest
 import typer.main
 
+from goqueue.cli.broker.plain_serve import (
+    FLAGS,
+    NUMBERS,
+    OTHERS,
+    SETTING_OF_OPTION,
+    read_plain_serve,
+)
+from goqueue.cli.broker.serve import serve as serve_command
 from goqueue.cli.main import app
-from goqueue.cli.plain_serve import FLAGS, NUMBERS, OTHERS, SETTING_OF_OPTION, read_plain_serve
-from goqueue.cli.serve import serve as serve_command
 
 
 def test_both_know_the_same_options() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.record_text import parse_json_line, shown, shown_headers
+from goqueue.cli.messages.record_text import parse_json_line, shown, shown_headers
 
 optional_bytes = st.none() | st.binary(max_size=30)
 

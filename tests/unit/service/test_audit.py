@@ -16,8 +16,8 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.rights import Verb
 from goqueue.model.security.errors import AuthenticationFailed
 from goqueue.model.topics import AUDIT_TOPIC, NewTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from tests.rules import Granted, cluster, topic
 from tests.unit.broker.conftest import OpenBroker
 

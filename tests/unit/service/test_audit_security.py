@@ -10,8 +10,8 @@ from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.errors import UnknownUser
 from goqueue.model.security.keys import KeyKind
 from goqueue.model.security.rules import Pattern, Permission, Rule, RuleFilter
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio

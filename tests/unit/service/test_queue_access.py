@@ -17,7 +17,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.queues import QueueService
+from goqueue.service.queues.queues import QueueService
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.rules import Grant, Granted, group, topic

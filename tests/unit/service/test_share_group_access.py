@@ -20,7 +20,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.share_groups import ShareGroupService
+from goqueue.service.groups.share_groups import ShareGroupService
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.queues import open_queues

@@ -7,8 +7,8 @@ import pytest
 from goqueue.backup.stores import FolderStore
 from goqueue.broker.security.users import records_of
 from goqueue.model.topics import NewTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from goqueue.storage.owner_only import take_from_others
 from goqueue.storage.rotated_lines import RotatedLines
 from tests.callers import ANYONE

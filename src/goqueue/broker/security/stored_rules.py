@@ -19,7 +19,7 @@ _Key = tuple[str, int, int, str, Principal]
 
 class StoredRules:
     """Names are those that the caller's tenant uses; what belongs to others it is not asked about
-    (`service/ownership.py`).
+    (`service/security/ownership.py`).
 
     May be asked from threads; is told of changes on the event loop."""
 

@@ -13,7 +13,6 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
-    audit,
     backups,
     client_metrics,
     client_subscriptions,
@@ -28,9 +27,7 @@ from goqueue.doors.http import (
     messages,
     metrics,
     queues,
-    quotas,
     replica_moves,
-    tenants,
     topics,
     tracing,
 )
@@ -49,7 +46,7 @@ from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
-from goqueue.doors.http.security import keys, rules, sessions, users
+from goqueue.doors.http.security import audit, keys, quotas, rules, sessions, tenants, users
 from goqueue.doors.http.tenant_names import serve_tenants
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions

@@ -17,7 +17,7 @@ from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import BrokerView
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.cluster import TROUBLED_LISTED_MAX
+from goqueue.service.cluster.cluster import TROUBLED_LISTED_MAX
 from goqueue.service.needs import Need, Refused
 
 _TAGS: Final = ["Cluster"]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from goqueue.service.administration import Administration
+from goqueue.service.cluster.administration import Administration
 
 
 class Readiness:

@@ -12,7 +12,7 @@ from goqueue.doors.kafka.wire.writing import Chunks, framed
 from goqueue.model.caller import Caller
 from goqueue.model.calls import CALL, FORGET
 from goqueue.model.errors import GoQueueError, Overloaded, ShuttingDown
-from goqueue.service.calls import BrokerCall, CallService
+from goqueue.service.cluster.calls import BrokerCall, CallService
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.doors.loop_time import timed
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.security.quotas import QuotaKind
-from goqueue.service.quotas import ClientQuota, QuotaService, party_of
+from goqueue.service.security.quotas import ClientQuota, QuotaService, party_of
 
 
 def _nothing(_reason: str) -> None:

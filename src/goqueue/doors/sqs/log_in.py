@@ -15,7 +15,7 @@ from goqueue.doors.sqs.signature import (
 from goqueue.doors.web.asgi import Scope
 from goqueue.doors.web.callers import address_in, let_in
 from goqueue.model.caller import Door
-from goqueue.service.web_logins import WebLogins
+from goqueue.service.security.web_logins import WebLogins
 
 
 class Signed:

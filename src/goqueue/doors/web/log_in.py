@@ -17,7 +17,7 @@ from goqueue.doors.web.site_guard import (
 from goqueue.doors.web.standing import Standing
 from goqueue.model.caller import Door
 from goqueue.model.security.errors import AuthenticationFailed
-from goqueue.service.web_logins import WebLogins
+from goqueue.service.security.web_logins import WebLogins
 
 COOKIE: Final = "goqueue_session"
 SESSION_PATH: Final = "/session"

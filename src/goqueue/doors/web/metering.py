@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from goqueue.doors.loop_time import timed
 from goqueue.model.caller import Caller
-from goqueue.service.quotas import QuotaService
+from goqueue.service.security.quotas import QuotaService
 
 T = TypeVar("T")
 

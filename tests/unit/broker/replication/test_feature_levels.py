@@ -15,8 +15,8 @@ from goqueue.model.membership import FEATURE_LEVEL
 from goqueue.model.names import NodeId, topic_partition
 from goqueue.model.replication_config import LEADER_RATE, MOVES_PAUSED
 from goqueue.model.topics import NewTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from goqueue.state import metadata_keys as keys
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes

@@ -76,7 +76,7 @@ def test_nobody_else_without_a_rule() -> None:
 
 
 def test_an_administrator_of_a_tenant_may_do_everything_there() -> None:
-    """Of the cluster, what is the tenant's is decided elsewhere (`service/ownership.py`)."""
+    """What of the cluster is the tenant's, `service/security/ownership.py` decides."""
     stored, boss = decided_by(), caller("boss", "acme")
     assert may_read(stored, boss, "orders")
     assert stored.allows(boss, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE)

@@ -12,7 +12,7 @@ import pytest
 from goqueue.doors.http import connection as http_connection
 from goqueue.doors.http import reserve, traffic, unsent
 from goqueue.doors.web import bodies
-from goqueue.service.queues import QueueService
+from goqueue.service.queues.queues import QueueService
 from tests.unit.doors.http.test_bad_requests import last_error, raw
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
-from goqueue.doors.kafka.handlers.produce import NAMED_RECORDS_MAX
+from goqueue.doors.kafka.handlers.log.produce import NAMED_RECORDS_MAX
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService

@@ -14,8 +14,8 @@ from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
-from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from tests.callers import ANYONE
 from tests.stored_records import read_records
 from tests.unit.doors.kafka.group_member import until

@@ -10,7 +10,7 @@ from goqueue.doors.http import HttpDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.rule_asking import Rules
+from goqueue.service.security.rule_asking import Rules
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import Caller, Door, Principal
-from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.allowed_waits import AllowedWaits
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import PolicyViolation
 from goqueue.model.security.errors import UnknownKey
 from goqueue.model.security.keys import KeyKind
-from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.allowed_waits import AllowedWaits
 from tests.unit.doors.web_security.conftest import ALICE, MAKER, refused_while_waiting
 
 pytestmark = pytest.mark.anyio

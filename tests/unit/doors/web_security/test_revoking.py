@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.service.allowed_waits import AllowedWaits
+from goqueue.service.security.allowed_waits import AllowedWaits
 from tests.unit.doors.web_security.conftest import ALICE, refused_while_waiting
 
 pytestmark = pytest.mark.anyio

@@ -17,8 +17,8 @@ from botocore.exceptions import ClientError
 from goqueue.broker.node import Node
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.security.keys import KeyKind
-from goqueue.service.allowed_waits import AllowedWaits
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.allowed_waits import AllowedWaits
 from tests.unit.doors.web_security.conftest import MAKER, refused_while_waiting
 
 pytestmark = pytest.mark.anyio

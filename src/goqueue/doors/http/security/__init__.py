@@ -1,1 +1,1 @@
-"""Who may do what, over HTTP: users, their keys, rules, and sessions of browsers."""
+"""Who may do what, over HTTP: users, keys, rules, tenants, quotas, the audit, browser sessions."""

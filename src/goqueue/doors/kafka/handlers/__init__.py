@@ -1,82 +1,96 @@
 """One file per operation: decode → service → encode, no rules of its own beyond the protocol's.
 
-To serve another operation, write its file with an `OPERATION` and add it to the table here; it is
-then advertised, decoded and dispatched.
+To serve another operation, write its file with an `OPERATION` in the room of its feature and add it
+to the table here; it is then advertised, decoded and dispatched.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from goqueue.doors.kafka.handlers import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
+from goqueue.doors.kafka.handlers import api_versions
+from goqueue.doors.kafka.handlers.client_metrics import (
+    get_telemetry_subscriptions,
+    push_telemetry,
+)
+from goqueue.doors.kafka.handlers.cluster import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
-    alter_share_group_offsets,
-    alter_user_scram_credentials,
-    api_versions,
+    describe_cluster,
+    describe_log_dirs,
+    describe_quorum,
+    elect_leaders,
+    find_coordinator,
+    list_partition_reassignments,
+    unregister_broker,
+    update_features,
+)
+from goqueue.doors.kafka.handlers.groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
-    create_acls,
-    create_delegation_token,
-    create_partitions,
-    create_topics,
-    delete_acls,
     delete_groups,
-    delete_records,
-    delete_share_group_offsets,
-    delete_topics,
-    describe_acls,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_delegation_token,
     describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_share_group_offsets,
-    describe_topic_partitions,
-    describe_transactions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    end_txn,
-    expire_delegation_token,
-    fetch,
-    find_coordinator,
-    get_telemetry_subscriptions,
     heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
     join_group,
     leave_group,
-    list_config_resources,
     list_groups,
-    list_offsets,
-    list_partition_reassignments,
-    list_transactions,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
+    streams_group_describe,
+    streams_group_heartbeat,
+    sync_group,
+)
+from goqueue.doors.kafka.handlers.log import (
+    delete_records,
+    fetch,
+    list_offsets,
     offset_for_leader_epoch,
     produce,
-    push_telemetry,
+)
+from goqueue.doors.kafka.handlers.security import (
+    alter_client_quotas,
+    alter_user_scram_credentials,
+    create_acls,
+    create_delegation_token,
+    delete_acls,
+    describe_acls,
+    describe_client_quotas,
+    describe_delegation_token,
+    describe_user_scram_credentials,
+    expire_delegation_token,
     renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
+)
+from goqueue.doors.kafka.handlers.share_groups import (
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
     share_acknowledge,
     share_fetch,
     share_group_describe,
     share_group_heartbeat,
-    streams_group_describe,
-    streams_group_heartbeat,
-    sync_group,
+)
+from goqueue.doors.kafka.handlers.topics import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    describe_topic_partitions,
+    incremental_alter_configs,
+    list_config_resources,
+    metadata,
+)
+from goqueue.doors.kafka.handlers.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_producers,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
     txn_offset_commit,
-    unregister_broker,
-    update_features,
     write_txn_markers,
 )
 from goqueue.doors.kafka.operation import Operation

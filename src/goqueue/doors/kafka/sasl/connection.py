@@ -11,7 +11,7 @@ from goqueue.doors.kafka.sasl.session import SaslSession
 from goqueue.doors.kafka.sasl.token_frames import TokenExchange
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.model.caller import Principal
-from goqueue.service.sasl.log_ins import is_private
+from goqueue.service.security.sasl.log_ins import is_private
 
 _API_KEY: Final = struct.Struct(">h")
 

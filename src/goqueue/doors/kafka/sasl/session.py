@@ -21,8 +21,8 @@ from goqueue.model.measuring.traffic import KafkaTraffic
 from goqueue.model.security.errors import AuthenticationFailed, UnsupportedMechanism
 from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS
-from goqueue.service.sasl.conversation import Conversation
-from goqueue.service.sasl.log_ins import LogIns
+from goqueue.service.security.sasl.conversation import Conversation
+from goqueue.service.security.sasl.log_ins import LogIns
 
 HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from goqueue.doors.kafka.sasl.session import Line, SaslSession
 from goqueue.model.measuring.traffic import KafkaTraffic
-from goqueue.service.sasl.log_ins import LogIns
+from goqueue.service.security.sasl.log_ins import LogIns
 
 if TYPE_CHECKING:
     from goqueue.doors.kafka.operation import ClientConnection

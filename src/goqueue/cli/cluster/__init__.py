@@ -1,0 +1,1 @@
+"""Commands of a cluster: its nodes, leaders and settings, and replicas that move."""

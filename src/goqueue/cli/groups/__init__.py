@@ -1,0 +1,1 @@
+"""Commands of consumer groups and their offsets."""

@@ -1,0 +1,1 @@
+"""Commands that send, read and follow messages: by offset, as a queue, delayed, dead, traced."""

@@ -1,0 +1,1 @@
+"""Commands of pipelines on Spark; `exit_codes.py` says how one ends, `show.py` how they stand."""

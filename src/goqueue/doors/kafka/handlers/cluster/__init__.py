@@ -1,0 +1,1 @@
+"""Brokers, coordinators and leaders, and where replicas are."""

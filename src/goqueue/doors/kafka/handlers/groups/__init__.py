@@ -1,0 +1,1 @@
+"""Classic, consumer and streams groups, and the offsets that groups commit."""

@@ -1,0 +1,1 @@
+"""Log-ins, credentials, rules, delegation tokens, quotas."""

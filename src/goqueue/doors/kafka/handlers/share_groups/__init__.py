@@ -1,0 +1,1 @@
+"""Share groups (KIP-932): records acquired and acknowledged one by one."""

@@ -1,0 +1,1 @@
+"""Topics, their partitions, and settings of all that has any."""

@@ -1,0 +1,1 @@
+"""Identities of producers, and transactions from begin to end."""

@@ -1,0 +1,1 @@
+"""The cluster and its brokers: nodes, settings, replicas, and what brokers ask each other."""

@@ -1,0 +1,477 @@
+"""The one place where it is decided who may do what. Only here are rights made for callers.
+
+While security is off there are no rules, and everyone is a super user.
+
+Behind the doors things have inner names, which begin with the tenant they belong to. Nobody gets a
+right to what another tenant has, whatever rules say; rules are asked by the names that the tenant
+itself uses (decision 26).
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, cast
+from uuid import UUID
+
+from goqueue.model.caller import Caller, Door
+from goqueue.model.errors import (
+    AccessDenied,
+    TopicAccessDenied,
+    UnknownTopicId,
+)
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
+from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.names import TopicPartition, check_no_separator
+from goqueue.model.rights import (
+    CLUSTER_NAME,
+    ActingCluster,
+    AlterableCluster,
+    AlterableTopic,
+    ChangeableUser,
+    ConfigurableCluster,
+    ConfigurableGroup,
+    ConfigurableScope,
+    ConfigurableTopic,
+    CreatableTopic,
+    DeletableContext,
+    DeletableGroup,
+    DeletableSubject,
+    DeletableTopic,
+    DescribableCluster,
+    DescribableGroup,
+    DescribableGroups,
+    DescribableTopic,
+    DescribableTransactionalId,
+    DescribableTransactionalIds,
+    IdempotentWriter,
+    InspectableCluster,
+    InspectableGroup,
+    InspectableTopic,
+    MemberRights,
+    ReadableCommit,
+    ReadableGroup,
+    ReadablePart,
+    ReadableScope,
+    ReadableSubject,
+    ReadableSubjects,
+    ReadableTopic,
+    ReadableTopics,
+    ReadableTransactionCommit,
+    RemovableKey,
+    Resource,
+    SchemaScope,
+    SeenKeyUsers,
+    TokenOwner,
+    Verb,
+    WritablePartitions,
+    WritableSubject,
+    WritableTopic,
+    WritableTransactionalId,
+)
+from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
+from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
+from goqueue.model.security.tokens import DelegationToken
+from goqueue.model.security.users import USER_KIND
+from goqueue.model.transactions.messages import AddPartitions
+from goqueue.service.security.allowed_waits import AllowedWaits
+from goqueue.service.security.denials import denied, word
+from goqueue.service.security.own_topics import LOOKING, allow, is_inner
+from goqueue.service.security.ownership import OF_TENANTS, Ownership, local
+from goqueue.service.security.rule_asking import Rules
+from goqueue.service.security.witness import Witness
+from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
+
+# Settings of the schema registry that count for what others have, too: of the default context, and
+# of all contexts.
+_WIDE_SCOPES: Final = (None, GLOBAL_SCOPE)
+
+
+class Access:
+    """`tenants` has the names of those there are."""
+
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        witness: Witness | None = None,
+        tenants: Callable[[], Container[str]] = frozenset,
+    ) -> None:
+        self._rules = rules
+        self._ownership = Ownership(None if rules is None else tenants)
+        self.waits = AllowedWaits()
+        # Administrative changes are told by `service/security/audited.py`.
+        self.witness = witness
+
+    @property
+    def has_rules(self) -> bool:
+        return self._rules is not None
+
+    # --- topics ---------------------------------------------------------------------------
+
+    def readable_topic(self, caller: Caller, name: str) -> ReadableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.READ)
+        return ReadableTopic(name)
+
+    def readable_topics(self, caller: Caller) -> ReadableTopics:
+        """For what tells of many topics, from which that of others is left out."""
+        return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
+
+    def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
+        if self._has_every_right(caller):
+            # Nothing is copied: a fetch may have thousands of parts.
+            return SortedParts(cast("Sequence[ReadablePart]", parts), {})
+        readable: list[ReadablePart] = []
+        refused: dict[int, FetchedPart] = {}
+        for position, part in enumerate(parts):
+            try:
+                self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+                readable.append(ReadablePart(part))
+            except AccessDenied as error:
+                refused[position] = FetchedPart(part.topic, part.index, error)
+        return SortedParts(readable, refused)
+
+    def readable_part(self, caller: Caller, part: FetchPart) -> ReadablePart:
+        self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+        return ReadablePart(part)
+
+    def writable_topic(self, caller: Caller, name: str) -> WritableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.WRITE)
+        return WritableTopic(name)
+
+    def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
+        """May make this topic; the right to make topics at all is enough."""
+        check_no_separator(local_name(caller.principal.tenant, name))
+        if not self.owns(caller, Resource.TOPIC, name) or not self.allows(
+            caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE
+        ):
+            self._check(caller, Resource.TOPIC, name, Verb.CREATE)
+        return CreatableTopic(name)
+
+    def deletable_topic(self, caller: Caller, name: str) -> DeletableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DELETE)
+        return DeletableTopic(name)
+
+    def alterable_topic(self, caller: Caller, name: str) -> AlterableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.ALTER)
+        return AlterableTopic(name)
+
+    def describable_topic(self, caller: Caller, name: str) -> DescribableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+        return DescribableTopic(name)
+
+    def inspectable_topic(self, caller: Caller, name: str) -> InspectableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DESCRIBE_CONFIGS)
+        return InspectableTopic(name)
+
+    def configurable_topic(self, caller: Caller, name: str) -> ConfigurableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.ALTER_CONFIGS)
+        return ConfigurableTopic(name)
+
+    def check_topic_of_id(self, caller: Caller, topic_id: UUID, name: str, verb: Verb) -> None:
+        """For a request that names its topic by id: whoever may not is told so, as in Kafka, but
+        not the name. Ids are no secret, and a client that is told the id was unknown asks for
+        metadata again, and again.
+        """
+        if not self.owns(caller, Resource.TOPIC, name):
+            if self._copies(caller, verb):
+                return
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        if not self.allows(caller, Resource.TOPIC, name, verb):
+            self._tell_refused(caller, Resource.TOPIC, name, verb)
+            raise TopicAccessDenied(
+                f"{caller.principal} is not allowed to {word(verb)} the topic with id {topic_id}"
+            )
+
+    def check_sees_all(self, caller: Caller, names: Iterable[str]) -> None:
+        """For a description of a group, which is refused as a whole if it has topics that the
+        caller may not see; without naming them, for the caller did not.
+        """
+        if not all(self.sees_topic(caller, name) for name in names):
+            raise TopicAccessDenied(
+                f"the group has topics that {caller.principal} is not allowed to describe"
+            )
+
+    # --- groups ---------------------------------------------------------------------------
+
+    def readable_group(self, caller: Caller, name: str) -> ReadableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.READ)
+        return ReadableGroup(name)
+
+    def describable_group(self, caller: Caller, name: str) -> DescribableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DESCRIBE)
+        return DescribableGroup(name)
+
+    def deletable_group(self, caller: Caller, name: str) -> DeletableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DELETE)
+        return DeletableGroup(name)
+
+    def inspectable_group(self, caller: Caller, name: str) -> InspectableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DESCRIBE_CONFIGS)
+        return InspectableGroup(name)
+
+    def configurable_group(self, caller: Caller, name: str) -> ConfigurableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.ALTER_CONFIGS)
+        return ConfigurableGroup(name)
+
+    def describable_groups(self, caller: Caller) -> DescribableGroups:
+        """For lists; the right to see the cluster is enough for all of the caller's tenant."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return DescribableGroups(lambda name: self.owns(caller, Resource.GROUP, name))
+        return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
+
+    def member_rights(self, caller: Caller, group: str, topics: Iterable[str]) -> MemberRights:
+        """`topics` are all that the member may come upon."""
+        may_read = self._test(caller, Resource.TOPIC, Verb.READ)
+        named = None if self._rules is None and not caller.principal.tenant else topics
+        return MemberRights(self.readable_group(caller, group), may_read, named)
+
+    def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
+        refused = self._unreadable(caller, request.offsets)
+        if refused:
+            kept = tuple(each for each in request.offsets if each.topic not in refused)
+            request = replace(request, offsets=kept)
+        return SortedCommit(ReadableCommit(request), refused)
+
+    def readable_transaction_commit(
+        self, caller: Caller, request: TxnOffsetCommit
+    ) -> SortedTransactionCommit:
+        refused = self._unreadable(caller, request.offsets)
+        if refused:
+            kept = tuple(each for each in request.offsets if each.topic not in refused)
+            request = replace(request, offsets=kept)
+        return SortedTransactionCommit(ReadableTransactionCommit(request), refused)
+
+    def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
+        if self._has_every_right(caller):
+            return frozenset()
+        readable = self.readable_topics(caller)
+        refused = frozenset(each.topic for each in offsets if each.topic not in readable)
+        for name in refused:
+            self._tell_refused(caller, Resource.TOPIC, name, Verb.READ)
+        return refused
+
+    # --- transactional ids and producers --------------------------------------------------
+
+    def writable_transactional_id(self, caller: Caller, name: str) -> WritableTransactionalId:
+        self._check(caller, Resource.TRANSACTIONAL_ID, name, Verb.WRITE)
+        return WritableTransactionalId(name)
+
+    def describable_transactional_id(self, caller: Caller, name: str) -> DescribableTransactionalId:
+        self._check(caller, Resource.TRANSACTIONAL_ID, name, Verb.DESCRIBE)
+        return DescribableTransactionalId(name)
+
+    def describable_transactional_ids(self, caller: Caller) -> DescribableTransactionalIds:
+        """For lists."""
+        return DescribableTransactionalIds(
+            self._test(caller, Resource.TRANSACTIONAL_ID, Verb.DESCRIBE)
+        )
+
+    def writable_partitions(
+        self, caller: Caller, request: AddPartitions
+    ) -> WritablePartitions | frozenset[TopicPartition]:
+        """The request, or the partitions for which it must be refused: they are added together."""
+        refused = frozenset(
+            place
+            for place in request.partitions
+            if not self.allows(caller, Resource.TOPIC, place.topic, Verb.WRITE)
+        )
+        for name in {place.topic for place in refused}:
+            self._tell_refused(caller, Resource.TOPIC, name, Verb.WRITE)
+        return refused or WritablePartitions(request)
+
+    def idempotent_writer(self, caller: Caller) -> IdempotentWriter:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.IDEMPOTENT_WRITE)
+        return IdempotentWriter(CLUSTER_NAME)
+
+    # --- subjects -------------------------------------------------------------------------
+
+    def readable_subject(self, caller: Caller, name: str) -> ReadableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.READ)
+        return ReadableSubject(name)
+
+    def readable_subjects(self, caller: Caller) -> ReadableSubjects:
+        """As `readable_topics`."""
+        return ReadableSubjects(self._test(caller, Resource.SUBJECT, Verb.READ))
+
+    def writable_subject(self, caller: Caller, name: str) -> WritableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.WRITE)
+        return WritableSubject(name)
+
+    def deletable_subject(self, caller: Caller, name: str) -> DeletableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.DELETE)
+        return DeletableSubject(name)
+
+    def deletable_context(self, caller: Caller, context: str) -> DeletableContext:
+        self._check(caller, Resource.SUBJECT, scope_of(context), Verb.DELETE)
+        return DeletableContext(context)
+
+    def readable_scope(self, caller: Caller, subject: str | None) -> ReadableScope:
+        """Settings of a subject, of a context, or of all; to be seen."""
+        if subject in _WIDE_SCOPES:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
+        else:
+            self._check(caller, Resource.SUBJECT, subject, Verb.READ)
+        return ReadableScope(SchemaScope(subject))
+
+    def configurable_scope(self, caller: Caller, subject: str | None) -> ConfigurableScope:
+        """Settings of a subject, of a context, or of all; to be changed."""
+        if subject in _WIDE_SCOPES:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
+        else:
+            self._check(caller, Resource.SUBJECT, subject, Verb.ALTER_CONFIGS)
+        return ConfigurableScope(SchemaScope(subject))
+
+    # --- the cluster ----------------------------------------------------------------------
+
+    def describable_cluster(self, caller: Caller) -> DescribableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+        return DescribableCluster(CLUSTER_NAME)
+
+    def inspectable_cluster(self, caller: Caller) -> InspectableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
+        return InspectableCluster(CLUSTER_NAME)
+
+    def configurable_cluster(self, caller: Caller) -> ConfigurableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
+        return ConfigurableCluster(CLUSTER_NAME)
+
+    def alterable_cluster(self, caller: Caller) -> AlterableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
+
+    def marking_cluster(self, caller: Caller) -> ActingCluster:
+        """To end a hanging transaction; administrators may as well as brokers (KIP-1037)."""
+        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER):
+            return self.acting_cluster(caller)
+        return ActingCluster(CLUSTER_NAME)
+
+    def acting_cluster(self, caller: Caller) -> ActingCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
+        return ActingCluster(CLUSTER_NAME)
+
+    def alterable_accounts(self, caller: Caller) -> AlterableCluster:
+        """May change users, their keys and the rules of its tenant; those of all tenants, if it has
+        none. Kafka has no other right for it than the one to change the cluster."""
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
+
+    def describable_accounts(self, caller: Caller) -> DescribableCluster:
+        self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+        return DescribableCluster(CLUSTER_NAME)
+
+    # --- users ----------------------------------------------------------------------------
+
+    def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
+        """Everyone may change its own password, and make keys of its own."""
+        if not _is_self(caller, name):
+            self.alterable_accounts(caller)
+        return ChangeableUser(name)
+
+    def token_owner(self, caller: Caller, owner: str) -> TokenOwner:
+        """Everyone may make delegation tokens of its own (KIP-373)."""
+        if owner != str(caller.principal):
+            self._check(caller, Resource.USER, owner, Verb.CREATE_TOKENS)
+        return TokenOwner(owner)
+
+    def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
+        """Its owner, those who may renew it, and who may see it or all of its owner."""
+        asks = str(caller.principal)
+        is_named = asks == token.owner or asks in token.renewers
+        sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
+        sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
+        return is_named or sees_it or sees_all
+
+    # --- keys of users --------------------------------------------------------------------
+
+    def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
+        if owner is None or not _is_self(caller, owner):
+            self.alterable_accounts(caller)
+        return RemovableKey(key_id)
+
+    def seen_key_users(self, caller: Caller) -> SeenKeyUsers:
+        """All with the right to see the cluster, else oneself; those of other tenants are left out
+        by whoever lists them."""
+        if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return SeenKeyUsers(lambda _: True)
+        return SeenKeyUsers(lambda name: _is_self(caller, name))
+
+    # --- deciding -------------------------------------------------------------------------
+
+    def sees_topic(self, caller: Caller, name: str) -> bool:
+        """Whether a list or a description may show the caller this topic."""
+        return self.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+
+    def owns(self, caller: Caller, resource: Resource, name: str) -> bool:
+        """For lists of things that whoever may see the cluster sees without further rights."""
+        return self._ownership.has(caller, resource, name)
+
+    def pattern(self, caller: Caller, text: str) -> str:
+        """A regular expression of the caller, as one over inner names."""
+        return inner_pattern(caller.principal.tenant, text)
+
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """For lists, from which what the caller may not see is left out."""
+        if verb is Verb.READ and is_inner(caller, resource, name):
+            return False
+        tenant = caller.principal.tenant
+        if tenant or SEPARATOR in name:
+            return self._tenant_allows(caller, resource, name, verb)
+        return self._rules is None or allow(self._rules, caller, resource, name, verb)
+
+    def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
+        """As `allows`, for many names."""
+        return lambda name: self.allows(caller, resource, name, verb)
+
+    def _has_every_right(self, caller: Caller) -> bool:
+        is_bound = self._rules is not None or caller.principal.tenant
+        return not is_bound and caller.door is Door.KAFKA
+
+    def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """Of callers, and of names, that may belong to a tenant."""
+        if not self.owns(caller, resource, name):
+            return False
+        tenant = caller.principal.tenant
+        if tenant and resource is Resource.CLUSTER and verb not in OF_TENANTS:
+            return False
+        return self._rule_allows(caller, resource, local(tenant, resource, name), verb)
+
+    def _rule_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        return self._rules is None or self._rules.allows(caller, resource, name, verb)
+
+    def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if verb is Verb.READ and is_inner(caller, resource, name):
+            raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
+        tenant = caller.principal.tenant
+        told = name
+        if tenant or SEPARATOR in name:
+            if self._tenant_allows(caller, resource, name, verb):
+                return
+            if resource is Resource.TOPIC and self._copies(caller, verb):
+                return
+            told = local(tenant, resource, name)
+            if resource is Resource.TOPIC:
+                check_no_separator(told)
+        elif self._rules is None or allow(self._rules, caller, resource, name, verb):
+            return
+        self._tell_refused(caller, resource, name, verb)
+        raise denied(caller, resource, told, verb)
+
+    def _copies(self, caller: Caller, verb: Verb) -> bool:
+        """Who may act as a broker may read topics of tenants by their inner names: backups do."""
+        if self._rules is None or caller.principal.tenant or caller.door is not Door.KAFKA:
+            return False
+        return verb in LOOKING and self._rule_allows(
+            caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION
+        )
+
+    def _check_rule(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if not self._rule_allows(caller, resource, name, verb):
+            self._tell_refused(caller, resource, name, verb)
+            raise denied(caller, resource, name, verb)
+
+    def _tell_refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if self.witness is not None:
+            self.witness.refused(caller, resource, name, verb)
+
+
+def _is_self(caller: Caller, user: str) -> bool:
+    principal = caller.principal
+    return principal.kind == USER_KIND and principal.name == user

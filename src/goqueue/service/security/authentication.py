@@ -1,0 +1,97 @@
+"""Who somebody is, by what it shows. Every door asks here, and nowhere else."""
+
+from typing import Final
+
+from goqueue.broker.node import Node
+from goqueue.model.caller import Principal
+from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.logins import CERTIFICATE, Login
+from goqueue.model.security.users import BROKERS, USER_KIND
+from goqueue.service.security.log_in_notes import LogInNotes
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+_PASSWORD: Final = "password"
+
+
+class Authentication:
+    """What fails is `AuthenticationFailed` after a while, whatever it was that failed."""
+
+    def __init__(self, node: Node) -> None:
+        self._security = node.security
+        self.notes = LogInNotes(node)
+
+    @property
+    def is_on(self) -> bool:
+        return self._security.is_on
+
+    async def by_password(self, name: str, password: str) -> Principal:
+        found = await self.of_password(name, password)
+        if found is None:
+            self.notes.failed(_PASSWORD, name)
+            await self.delay()
+            raise AuthenticationFailed("authentication failed: user name or password are wrong")
+        self.notes.succeeded(found, _PASSWORD)
+        return found
+
+    async def of_password(self, name: str, password: str) -> Principal | None:
+        """As `by_password`, without the delay and without a note: who asks sees to it."""
+        user = self._security.image.users.get(name)
+        if await self._security.passwords.fits(user, password) and user is not None:
+            return user.principal
+        return None
+
+    async def by_jwt(self, token: str) -> Login:
+        """By a token of the identity provider."""
+        try:
+            login = await self.of_jwt(token)
+        except AuthenticationFailed:
+            self.notes.failed(OAUTHBEARER)
+            await self.delay()
+            raise AuthenticationFailed("authentication failed: the token is not valid") from None
+        self.notes.succeeded(login.principal, OAUTHBEARER)
+        return login
+
+    async def of_jwt(self, token: str) -> Login:
+        """As `by_jwt`, without the delay, and with the reason, which is not for the client.
+
+        Who is a user here is one of that user's tenant. A name that is none can be given rights all
+        the same, as in Kafka.
+        """
+        bearer_tokens = self._security.bearer_tokens
+        if bearer_tokens is None:
+            raise AuthenticationFailed("there is no identity provider (oauth.jwks.file)")
+        bearer = await bearer_tokens.verify(token)
+        user = self._security.image.users.get(bearer.name)
+        return Login(
+            principal=Principal(USER_KIND, bearer.name) if user is None else user.principal,
+            mechanism=OAUTHBEARER,
+            expires_ms=bearer.expires_ms,
+            is_stored=user is not None,
+        )
+
+    def of_certificate(self, name: str) -> Login:
+        """By the name that rules (tls.principal.mapping.rules) found in a verified certificate."""
+        user = self._security.image.users.get(name)
+        return Login(
+            principal=Principal(USER_KIND, name) if user is None else user.principal,
+            mechanism=CERTIFICATE,
+            is_stored=user is not None,
+        )
+
+    def holds(self, login: Login) -> bool:
+        """Whether a log-in is still worth something; quick, for every request. Not by the time,
+        which whoever has the log-in looks at."""
+        if login.token_id is not None and login.token_id not in self._security.image.tokens:
+            return False
+        return not login.is_stored or self.is_current(login.principal)
+
+    def is_current(self, principal: Principal) -> bool:
+        """Whether who logged in earlier is still somebody; quick, for every request."""
+        if principal == BROKERS:
+            return True
+        user = self._security.image.users.get(principal.name)
+        return user is not None and user.tenant == principal.tenant
+
+    async def delay(self) -> None:
+        """Before whoever failed is told: who guesses waits."""
+        await self._security.failed_logins.delay()

@@ -1,0 +1,22 @@
+"""PLAIN: the password is looked at where all passwords are."""
+
+from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.logins import Login
+from goqueue.service.security.authentication import Authentication
+from goqueue.service.security.sasl.conversation import Said
+from goqueue.state.security.sasl.plain import read_plain
+
+
+class PlainConversation:
+    mechanism = "PLAIN"
+
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
+        self.user = ""
+
+    async def hear(self, message: bytes) -> Said:
+        self.user, password = read_plain(message)
+        principal = await self._authentication.of_password(self.user, password)
+        if principal is None:
+            raise AuthenticationFailed("PLAIN: user name or password are wrong")
+        return Said(b"", Login(principal=principal, mechanism=self.mechanism))

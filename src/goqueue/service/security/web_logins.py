@@ -1,0 +1,183 @@
+"""Who somebody is that comes over HTTP: by password, key, session or token."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from goqueue.broker.node import Node
+from goqueue.model.caller import Door, Principal
+from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.keys import TOKEN_PREFIX, KeyKind
+from goqueue.model.security.users import User
+from goqueue.model.security.web_logins import WebLogin
+from goqueue.service.security.authentication import Authentication
+
+# Longer than any header that is let in could hold; a password is hashed once more for each.
+_CREDENTIALS_MAX_BYTES: Final = 8 * 1024
+_SIGNATURE: Final = "signature"
+
+
+class BegunSession:
+    """`word` is for the cookie."""
+
+    __slots__ = ("expires_ms", "user", "word")
+
+    def __init__(self, user: User, word: str, expires_ms: int) -> None:
+        self.user = user
+        self.word = word
+        self.expires_ms = expires_ms
+
+
+class WebLogins:
+    """What fails is `AuthenticationFailed` after a while, and counted."""
+
+    def __init__(self, node: Node, authentication: Authentication) -> None:
+        self._security = node.security
+        self._authentication = authentication
+        self._failed = node.security.failed_logins
+        self._notes = authentication.notes
+
+    @property
+    def is_on(self) -> bool:
+        return self._security.is_on
+
+    def failed(self) -> Mapping[tuple[str, str], int]:
+        """How often since the start, by door and what was shown."""
+        return dict(self._failed.counts)
+
+    def on_change(self, look_again: Callable[[], None]) -> None:
+        """Called whenever a log-in may have ended."""
+        self._security.listeners.append(lambda _: look_again())
+
+    def came_from(self, door: Door, address: str) -> None:
+        """Where this task's log-in comes from."""
+        self._notes.came_from(door, address)
+
+    # --- headers --------------------------------------------------------------------------
+
+    async def by_authorization(self, header: bytes, door: Door) -> WebLogin:
+        """By what the header of this name has (RFC 7617, RFC 6750)."""
+        scheme, _, rest = header.decode("latin-1").partition(" ")
+        shown = rest.strip()
+        if len(shown) <= _CREDENTIALS_MAX_BYTES:
+            if scheme.lower() == "basic":
+                return await self.by_password(*await self._basic(shown, door), door)
+            if scheme.lower() == "bearer":
+                is_key = shown.startswith(TOKEN_PREFIX)
+                return await (self._by_key if is_key else self._by_jwt)(shown, door)
+        raise await self._refused(door, "other")
+
+    async def _basic(self, shown: str, door: Door) -> tuple[str, str]:
+        """Name and password."""
+        try:
+            text = base64.b64decode(shown, validate=True).decode()
+        except (binascii.Error, ValueError):
+            raise await self._refused(door, "password") from None
+        name, _, password = text.partition(":")
+        return name, password
+
+    async def by_password(self, name: str, password: str, door: Door) -> WebLogin:
+        try:
+            principal = await self._authentication.by_password(name, password)
+        except AuthenticationFailed:
+            self._failed.count(door.value, "password")
+            raise
+        return self._login(principal)
+
+    async def _by_key(self, token: str, door: Door) -> WebLogin:
+        keys = self._security.keys
+        key_id = keys.api_key_in(token)
+        user = None if key_id is None else keys.holder(key_id, KeyKind.API)
+        if key_id is None or user is None:
+            raise await self._refused(door, "key")
+        self._notes.succeeded(user.principal, "key")
+        return self._login_by_key(user, key_id, KeyKind.API)
+
+    async def _by_jwt(self, token: str, door: Door) -> WebLogin:
+        """By a token of the identity provider."""
+        try:
+            login = await self._authentication.by_jwt(token)
+        except AuthenticationFailed:
+            self._failed.count(door.value, "token")
+            raise
+        return WebLogin(login.principal, lambda: self._authentication.holds(login))
+
+    def _login(self, principal: Principal) -> WebLogin:
+        return WebLogin(principal, lambda: self._authentication.is_current(principal))
+
+    def _login_by_key(self, user: User, key_id: str, kind: KeyKind) -> WebLogin:
+        keys = self._security.keys
+        return WebLogin(user.principal, lambda: keys.holder(key_id, kind) is not None)
+
+    def by_certificate(self, name: str) -> WebLogin:
+        """By the name that the client's certificate gives it."""
+        login = self._authentication.of_certificate(name)
+        self._notes.succeeded(login.principal, "certificate")
+        return WebLogin(login.principal, lambda: self._authentication.holds(login))
+
+    # --- sessions of browsers -------------------------------------------------------------
+
+    async def begin_session(self, name: str, password: str) -> BegunSession:
+        await self.by_password(name, password, Door.HTTP)
+        user = self._security.image.users.get(name)
+        if user is None:
+            raise await self._refused(Door.HTTP, "password")
+        return BegunSession(user, *self._security.sessions.begin(user))
+
+    async def begin_session_by(self, header: bytes) -> BegunSession:
+        """By a header for Basic; what else there is needs no session."""
+        scheme, _, rest = header.decode("latin-1").partition(" ")
+        if scheme.lower() != "basic":
+            raise await self._refused(Door.HTTP, "other")
+        return await self.begin_session(*await self._basic(rest.strip(), Door.HTTP))
+
+    async def by_session(self, word: str, door: Door) -> WebLogin:
+        """One that has ended is no guess, and counts all the same: nobody can tell."""
+        sessions = self._security.sessions
+        user = sessions.user_in(word)
+        if user is None:
+            raise await self._refused(door, "session")
+        self._notes.succeeded(user.principal, "session")
+        return WebLogin(user.principal, lambda: sessions.user_in(word) is not None)
+
+    def session_expires_ms(self, word: str) -> int:
+        return self._security.sessions.expires_ms(word)
+
+    def end_session(self, word: str) -> None:
+        self._security.sessions.end(word)
+
+    # --- signatures of SQS ----------------------------------------------------------------
+
+    def sqs_secret(self, key_id: str) -> str | None:
+        """What the key's holder signs with; None where there is no such key now."""
+        return self._security.keys.sqs_secret(key_id)
+
+    def by_sqs_key(self, key_id: str) -> WebLogin | None:
+        """For a signature that fits."""
+        user = self._security.keys.holder(key_id, KeyKind.SQS)
+        return None if user is None else self._login_by_key(user, key_id, KeyKind.SQS)
+
+    async def sqs_refused(self, *, is_unsigned: bool) -> None:
+        """Return when a request whose signature does not fit may be answered."""
+        self._failed.count(Door.SQS.value, "nothing" if is_unsigned else "signature")
+        if not is_unsigned:
+            self._notes.failed(_SIGNATURE)
+            await self._failed.delay()
+
+    def sqs_let_in(self, login: WebLogin) -> None:
+        """Its signature fits."""
+        self._notes.succeeded(login.principal, _SIGNATURE)
+
+    # --- those who are not let in ---------------------------------------------------------
+
+    def nothing_shown(self, door: Door) -> AuthenticationFailed:
+        """At once: many clients ask without first, to learn what is wanted."""
+        self._failed.count(door.value, "nothing")
+        return AuthenticationFailed("log in: this broker answers nobody it does not know")
+
+    async def _refused(self, door: Door, by: str) -> AuthenticationFailed:
+        self._failed.count(door.value, by)
+        self._notes.failed(by)
+        await self._failed.delay()
+        return AuthenticationFailed("authentication failed: what was shown is wrong, or has ended")
