@@ -46,6 +46,12 @@ GATHER_INTERVAL_S: Final = 1.0
 # Log lines about log-ins that failed, within a minute; the metric counts all of them.
 FAILURE_LINES_MAX: Final = 30
 
+_COUNTED_FROM_ZERO: Final = (
+    (LOG_IN, Outcome.SUCCESS.value),
+    (LOG_IN, Outcome.FAILURE.value),
+    (REFUSAL, Outcome.REFUSED.value),
+)
+
 RECENT: Final = Method("audit.recent", AuditQuery, list[AuditEntry], is_repeatable=True)
 
 
@@ -69,7 +75,8 @@ class Audit:
         # Rights are asked for in threads, too.
         self._lock = threading.Lock()
         self._recent: deque[AuditEntry] = deque(maxlen=RECENT_MAX)
-        self._events: Counter[tuple[str, str]] = Counter()
+        # These are there from the start: a rate needs a zero before the first.
+        self._events: Counter[tuple[str, str]] = Counter(dict.fromkeys(_COUNTED_FROM_ZERO, 0))
         self._failed: Counter[str] = Counter({door.value: 0 for door in Door})
         self._lines_left = FAILURE_LINES_MAX
         self._lines_until_ms = 0

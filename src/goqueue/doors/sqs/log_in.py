@@ -72,8 +72,9 @@ class Signed:
 
 
 async def _refused(logins: WebLogins, error: SqsError) -> None:
-    is_unsigned = error.kind is ErrorKind.MISSING_AUTHENTICATION_TOKEN
-    await logins.sqs_refused(is_unsigned=is_unsigned)
+    """Who showed nothing is told at once."""
+    if error.kind is not ErrorKind.MISSING_AUTHENTICATION_TOKEN:
+        await logins.sqs_refused()
 
 
 def _text(value: bytes) -> str:

@@ -55,13 +55,13 @@ class Gate:
         try:
             authorization = authorization_in(headers)
             if authorization is not None:
-                let_in(scope, await self._logins.by_authorization(authorization, door))
+                let_in(scope, await self._logins.by_authorization(authorization))
                 return None
             word = session_in(headers)
             if word is not None:
                 if not is_by_own_page(headers, changes=method not in _ASKING):
                     return CROSS_SITE
-                let_in(scope, await self._logins.by_session(word, door))
+                let_in(scope, await self._logins.by_session(word))
                 return None
             client_name = client_name_in(scope)
             if client_name is not None:
@@ -72,7 +72,7 @@ class Gate:
                 return None
             if path in _PROBES and method in _ASKING:
                 return None
-            raise self._logins.nothing_shown(door)
+            raise self._logins.nothing_shown()
         except AuthenticationFailed as error:
             return Unwelcome(401, error.code, error.message)
 

@@ -2,11 +2,11 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from goqueue.broker.node import Node
-from goqueue.model.caller import Door, Principal
+from goqueue.model.caller import Door
 from goqueue.model.security.errors import AuthenticationFailed
 from goqueue.model.security.keys import TOKEN_PREFIX, KeyKind
 from goqueue.model.security.users import User
@@ -30,21 +30,16 @@ class BegunSession:
 
 
 class WebLogins:
-    """What fails is `AuthenticationFailed` after a while, and counted."""
+    """What fails is `AuthenticationFailed` after a while; the audit is told, and counts it."""
 
     def __init__(self, node: Node, authentication: Authentication) -> None:
         self._security = node.security
         self._authentication = authentication
-        self._failed = node.security.failed_logins
         self._notes = authentication.notes
 
     @property
     def is_on(self) -> bool:
         return self._security.is_on
-
-    def failed(self) -> Mapping[tuple[str, str], int]:
-        """How often since the start, by door and what was shown."""
-        return dict(self._failed.counts)
 
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
@@ -56,55 +51,44 @@ class WebLogins:
 
     # --- headers --------------------------------------------------------------------------
 
-    async def by_authorization(self, header: bytes, door: Door) -> WebLogin:
+    async def by_authorization(self, header: bytes) -> WebLogin:
         """By what the header of this name has (RFC 7617, RFC 6750)."""
         scheme, _, rest = header.decode("latin-1").partition(" ")
         shown = rest.strip()
         if len(shown) <= _CREDENTIALS_MAX_BYTES:
             if scheme.lower() == "basic":
-                return await self.by_password(*await self._basic(shown, door), door)
+                return await self.by_password(*await self._basic(shown))
             if scheme.lower() == "bearer":
                 is_key = shown.startswith(TOKEN_PREFIX)
-                return await (self._by_key if is_key else self._by_jwt)(shown, door)
-        raise await self._refused(door, "other")
+                return await (self._by_key if is_key else self._by_jwt)(shown)
+        raise await self._refused("other")
 
-    async def _basic(self, shown: str, door: Door) -> tuple[str, str]:
+    async def _basic(self, shown: str) -> tuple[str, str]:
         """Name and password."""
         try:
             text = base64.b64decode(shown, validate=True).decode()
         except (binascii.Error, ValueError):
-            raise await self._refused(door, "password") from None
+            raise await self._refused("password") from None
         name, _, password = text.partition(":")
         return name, password
 
-    async def by_password(self, name: str, password: str, door: Door) -> WebLogin:
-        try:
-            principal = await self._authentication.by_password(name, password)
-        except AuthenticationFailed:
-            self._failed.count(door.value, "password")
-            raise
-        return self._login(principal)
+    async def by_password(self, name: str, password: str) -> WebLogin:
+        principal = await self._authentication.by_password(name, password)
+        return WebLogin(principal, lambda: self._authentication.is_current(principal))
 
-    async def _by_key(self, token: str, door: Door) -> WebLogin:
+    async def _by_key(self, token: str) -> WebLogin:
         keys = self._security.keys
         key_id = keys.api_key_in(token)
         user = None if key_id is None else keys.holder(key_id, KeyKind.API)
         if key_id is None or user is None:
-            raise await self._refused(door, "key")
+            raise await self._refused("key")
         self._notes.succeeded(user.principal, "key")
         return self._login_by_key(user, key_id, KeyKind.API)
 
-    async def _by_jwt(self, token: str, door: Door) -> WebLogin:
+    async def _by_jwt(self, token: str) -> WebLogin:
         """By a token of the identity provider."""
-        try:
-            login = await self._authentication.by_jwt(token)
-        except AuthenticationFailed:
-            self._failed.count(door.value, "token")
-            raise
+        login = await self._authentication.by_jwt(token)
         return WebLogin(login.principal, lambda: self._authentication.holds(login))
-
-    def _login(self, principal: Principal) -> WebLogin:
-        return WebLogin(principal, lambda: self._authentication.is_current(principal))
 
     def _login_by_key(self, user: User, key_id: str, kind: KeyKind) -> WebLogin:
         keys = self._security.keys
@@ -119,25 +103,25 @@ class WebLogins:
     # --- sessions of browsers -------------------------------------------------------------
 
     async def begin_session(self, name: str, password: str) -> BegunSession:
-        await self.by_password(name, password, Door.HTTP)
+        await self.by_password(name, password)
         user = self._security.image.users.get(name)
         if user is None:
-            raise await self._refused(Door.HTTP, "password")
+            raise await self._refused("password")
         return BegunSession(user, *self._security.sessions.begin(user))
 
     async def begin_session_by(self, header: bytes) -> BegunSession:
         """By a header for Basic; what else there is needs no session."""
         scheme, _, rest = header.decode("latin-1").partition(" ")
         if scheme.lower() != "basic":
-            raise await self._refused(Door.HTTP, "other")
-        return await self.begin_session(*await self._basic(rest.strip(), Door.HTTP))
+            raise await self._refused("other")
+        return await self.begin_session(*await self._basic(rest.strip()))
 
-    async def by_session(self, word: str, door: Door) -> WebLogin:
+    async def by_session(self, word: str) -> WebLogin:
         """One that has ended is no guess, and counts all the same: nobody can tell."""
         sessions = self._security.sessions
         user = sessions.user_in(word)
         if user is None:
-            raise await self._refused(door, "session")
+            raise await self._refused("session")
         self._notes.succeeded(user.principal, "session")
         return WebLogin(user.principal, lambda: sessions.user_in(word) is not None)
 
@@ -158,12 +142,10 @@ class WebLogins:
         user = self._security.keys.holder(key_id, KeyKind.SQS)
         return None if user is None else self._login_by_key(user, key_id, KeyKind.SQS)
 
-    async def sqs_refused(self, *, is_unsigned: bool) -> None:
+    async def sqs_refused(self) -> None:
         """Return when a request whose signature does not fit may be answered."""
-        self._failed.count(Door.SQS.value, "nothing" if is_unsigned else "signature")
-        if not is_unsigned:
-            self._notes.failed(_SIGNATURE)
-            await self._failed.delay()
+        self._notes.failed(_SIGNATURE)
+        await self._authentication.delay()
 
     def sqs_let_in(self, login: WebLogin) -> None:
         """Its signature fits."""
@@ -171,13 +153,11 @@ class WebLogins:
 
     # --- those who are not let in ---------------------------------------------------------
 
-    def nothing_shown(self, door: Door) -> AuthenticationFailed:
-        """At once: many clients ask without first, to learn what is wanted."""
-        self._failed.count(door.value, "nothing")
+    def nothing_shown(self) -> AuthenticationFailed:
+        """At once, and no failure: many clients ask without first, to learn what is wanted."""
         return AuthenticationFailed("log in: this broker answers nobody it does not know")
 
-    async def _refused(self, door: Door, by: str) -> AuthenticationFailed:
-        self._failed.count(door.value, by)
+    async def _refused(self, by: str) -> AuthenticationFailed:
         self._notes.failed(by)
-        await self._failed.delay()
+        await self._authentication.delay()
         return AuthenticationFailed("authentication failed: what was shown is wrong, or has ended")

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.security.access import Access
 from goqueue.service.security.allowed_waits import AllowedWaits
 
 T = TypeVar("T")
@@ -83,6 +84,11 @@ async def nobody(url: str) -> AsyncIterator[httpx.AsyncClient]:
 async def admin(url: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=url, timeout=60, verify=False, auth=ADMIN) as opened:
         yield opened
+
+
+def failed_log_ins(broker: Node) -> Mapping[str, int]:
+    """By door, as the metrics have it."""
+    return broker.audit.figures(Access().describable_cluster(MAKER)).failed_log_ins
 
 
 async def refused_while_waiting(

@@ -21,7 +21,6 @@ from goqueue.doors.http.metrics import (
     cluster,
     delays,
     groups,
-    logins,
     partitions,
     producers,
     queues,
@@ -65,7 +64,6 @@ class Exposition:
 
     def __init__(self, service: BrokerService, http: Traffic) -> None:
         self._measuring = service.measuring
-        self._logins = service.web_logins
         self._http = http
         self._process = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._process)
@@ -121,7 +119,6 @@ class Exposition:
             partial(quotas.families, figures.quotas),
             tls.read(self._measuring.traffic.tls),
             partial(audit.families, figures.audit),
-            partial(logins.families, self._logins.failed()),
             traffic.read(self._measuring.traffic, self._http),
         ]
 
