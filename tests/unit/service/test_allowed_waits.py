@@ -8,6 +8,9 @@ from goqueue.model.errors import AccessDenied
 from goqueue.service.security.allowed_waits import AllowedWaits
 
 
+pytestmark = pytest.mark.anyio
+
+
 def refuse() -> None:
     raise AccessDenied("not any more")
 
