@@ -204,7 +204,7 @@ class Run:
         """Decided before the first wait, so that the model sees the same order."""
         lease = self.model.lease if step.leased and self.model.lease else LeaseId(0)
         success, failure = (
-            tuple(op._replace(lease=lease) if isinstance(op, Put) else op for op in ops)
+            tuple(Put(op.key, op.value, lease) if isinstance(op, Put) else op for op in ops)
             for ops in (step.success, step.failure)
         )
         transaction = asyncio.ensure_future(self.store.transact(step.compares, success, failure))

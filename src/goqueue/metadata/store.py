@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Protocol, Self
 
+import msgspec
+
 from goqueue.model.measuring.histograms import Histogram
 
 LeaseId = NewType("LeaseId", int)
@@ -66,7 +68,11 @@ class Compare(NamedTuple):
         return cls(key, CompareTarget.MOD_REVISION, CompareOp.EQUAL, mod_revision)
 
 
-class Put(NamedTuple):
+class _Operation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """With a tag, by which it is known again at the other end of a socket (`over_socket`)."""
+
+
+class Put(_Operation, frozen=True, tag="put"):
     """Write a key. It leaves the lease it had, and joins `lease` unless that is 0."""
 
     key: str
@@ -74,19 +80,19 @@ class Put(NamedTuple):
     lease: LeaseId = NO_LEASE
 
 
-class Delete(NamedTuple):
+class Delete(_Operation, frozen=True, tag="delete"):
     key: str
 
 
-class DeletePrefix(NamedTuple):
+class DeletePrefix(_Operation, frozen=True, tag="delete-prefix"):
     prefix: str
 
 
-class Get(NamedTuple):
+class Get(_Operation, frozen=True, tag="get"):
     key: str
 
 
-class GetPrefix(NamedTuple):
+class GetPrefix(_Operation, frozen=True, tag="get-prefix"):
     prefix: str
 
 

@@ -24,7 +24,6 @@ from goqueue.metadata.over_socket.messages import (
     OPERATIONS_MAX,
     QUESTION_MAX_BYTES,
     BeginWatch,
-    DoGet,
     EndWatch,
     GrantLease,
     Question,
@@ -307,13 +306,13 @@ def test_requests_that_make_no_sense_are_answered(tmp_path: Path) -> None:
         async with served(local) as mad:
             reader, writer = await asyncio.open_unix_connection(sock=mad)
             asked: list[messages.Asked] = [
-                DoGet(""),
+                Get(""),
                 GrantLease(-5),
                 GrantLease(2**62),
                 messages.KeepAlive(LeaseId(-1)),
                 messages.Revoke(LeaseId(2**62)),
-                messages.Transact((), (messages.DoPut("", b"", LeaseId(0)),), ()),
-                messages.Transact((), (messages.DoPut("/a", b"", LeaseId(9)),), ()),
+                messages.Transact((), (Put("", b"", LeaseId(0)),), ()),
+                messages.Transact((), (Put("/a", b"", LeaseId(9)),), ()),
             ]
             for number, each in enumerate(asked):
                 writer.write(framed(Question(number, each)))
@@ -335,7 +334,7 @@ def test_requests_that_make_no_sense_are_answered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_any_bytes_are_survived(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    asked: list[messages.Asked] = [DoGet("/a"), GrantLease(5_000), BeginWatch("/", 1)]
+    asked: list[messages.Asked] = [Get("/a"), GrantLease(5_000), BeginWatch("/", 1)]
     good = [framed(Question(number, each)) for number, each in enumerate(asked)]
 
     def damaged(frame: bytes) -> bytes:
@@ -368,7 +367,7 @@ def test_who_does_not_read_answers_is_not_read_from(tmp_path: Path) -> None:
         await local.put("/large", b"x" * 1_000_000)
         async with opened(local) as well, served(local) as mad:
             mad.setblocking(False)
-            frame = framed(Question(1, DoGet("/large")))
+            frame = framed(Question(1, Get("/large")))
             taken = 0
             idle = 0
             # Until its questions are left in the socket: a bounded number of answers waits.

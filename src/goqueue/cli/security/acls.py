@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +18,9 @@ from goqueue.cli.security.rule_words import (
     role_rules,
     rules_for,
 )
+
+if TYPE_CHECKING:
+    from goqueue.client.http_api import HttpApi
 
 acls = typer.Typer(
     help="Allow and forbid: rules of who may do what with which things.", no_args_is_help=True
@@ -138,9 +141,7 @@ def add(
     """Add rules. Those that are there already stay; a rule that denies wins over all that allow."""
     if not allow and not deny:
         raise typer.BadParameter("say who: --allow User:NAME or --deny User:NAME")
-    things = NamedThings(
-        topic or [], group or [], transactional_id or [], subject or [], cluster, prefixed
-    )
+    things = NamedThings(topic, group, transactional_id, subject, cluster, prefixed)
     if producer or consumer:
         if operation or deny:
             raise typer.BadParameter(
@@ -180,13 +181,9 @@ def list_rules(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List rules."""
-    things = NamedThings(
-        topic or [], group or [], transactional_id or [], subject or [], cluster, False
-    )
-    api = http_api(bootstrap, http)
-    found: list[dict[str, Any]] = []
-    for query in _queries(things, pattern, principal, operation, permission):
-        found += [each for each in api.get("rules", **query)["rules"] if each not in found]
+    things = NamedThings(topic, group, transactional_id, subject, cluster)
+    queries = _queries(things, pattern, principal, operation, permission)
+    found = _matching(http_api(bootstrap, http), queries)
     if output is Output.TABLE and not found:
         typer.echo("there are no such rules", err=True)
         return
@@ -216,16 +213,12 @@ def remove(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Remove rules; they hold no more, also on connections that are open."""
-    things = NamedThings(
-        topic or [], group or [], transactional_id or [], subject or [], cluster, False
-    )
+    things = NamedThings(topic, group, transactional_id, subject, cluster)
     queries = _queries(things, pattern, principal, operation, permission)
     if queries == [{}]:
         raise typer.BadParameter("say which: --topic, --group, --principal and the like")
     api = http_api(bootstrap, http)
-    meant: list[dict[str, Any]] = []
-    for query in queries:
-        meant += [each for each in api.get("rules", **query)["rules"] if each not in meant]
+    meant = _matching(api, queries)
     if not meant:
         typer.echo("there are no such rules", err=True)
         return
@@ -262,6 +255,14 @@ def _queries(
     named = [{"resource": kind, "name": name} for kind, name in things.pairs()] or [{}]
     verbs = [{"operation": each.value} for each in operations or ()] or [{}]
     return [{**shared, **thing, **verb} for thing in named for verb in verbs]
+
+
+def _matching(api: "HttpApi", queries: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+    """Each once, by however many queries it is found."""
+    found: list[dict[str, Any]] = []
+    for query in queries:
+        found += [each for each in api.get("rules", **query)["rules"] if each not in found]
+    return found
 
 
 def _count(rules: Sequence[object]) -> str:

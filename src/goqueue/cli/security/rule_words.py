@@ -24,12 +24,14 @@ class Operation(StrEnum):
 
 
 class NamedThings(NamedTuple):
-    topics: Sequence[str]
-    groups: Sequence[str]
-    transactional_ids: Sequence[str]
-    subjects: Sequence[str]
+    """None: none of the kind is named."""
+
+    topics: Sequence[str] | None
+    groups: Sequence[str] | None
+    transactional_ids: Sequence[str] | None
+    subjects: Sequence[str] | None
     cluster: bool
-    is_prefixed: bool
+    is_prefixed: bool = False
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         for kind, names in (
@@ -38,7 +40,7 @@ class NamedThings(NamedTuple):
             ("transactional_id", self.transactional_ids),
             ("subject", self.subjects),
         ):
-            for name in names:
+            for name in names or ():
                 yield kind, name
         if self.cluster:
             yield "cluster", CLUSTER_NAME

@@ -12,14 +12,11 @@ import msgspec
 
 from goqueue.metadata.store import (
     Compare,
-    Delete,
-    DeletePrefix,
     Get,
     GetPrefix,
     KeyValue,
     LeaseId,
     Op,
-    Put,
     WatchBatch,
 )
 from goqueue.model.errors import (
@@ -47,31 +44,8 @@ class _Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """Of a message."""
 
 
-class DoPut(_Part, frozen=True, tag="put"):
-    key: str
-    value: bytes
-    lease: LeaseId
-
-
-class DoDelete(_Part, frozen=True, tag="delete"):
-    key: str
-
-
-class DoDeletePrefix(_Part, frozen=True, tag="delete-prefix"):
-    prefix: str
-
-
-class DoGet(_Part, frozen=True, tag="get"):
-    key: str
-
-
-class DoGetPrefix(_Part, frozen=True, tag="get-prefix"):
-    prefix: str
-
-
-SentOp = DoPut | DoDelete | DoDeletePrefix | DoGet | DoGetPrefix
 _Compares = Annotated[tuple[Compare, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
-_Ops = Annotated[tuple[SentOp, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+_Ops = Annotated[tuple[Op, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 
 
 class Transact(_Part, frozen=True, tag="transact"):
@@ -101,7 +75,7 @@ class EndWatch(_Part, frozen=True, tag="end-watch"):
     """Of the watch that was asked for under the same number."""
 
 
-Asked = DoGet | DoGetPrefix | Transact | GrantLease | KeepAlive | Revoke | BeginWatch | EndWatch
+Asked = Get | GetPrefix | Transact | GrantLease | KeepAlive | Revoke | BeginWatch | EndWatch
 
 
 class Question(_Part, frozen=True):
@@ -151,35 +125,7 @@ class Answer(_Part, frozen=True):
     said: Said
 
 
-# --- operations and errors on their way ---------------------------------------------------
-
-
-def sent(op: Op) -> SentOp:
-    match op:
-        case Put(key, value, lease):
-            return DoPut(key, value, lease)
-        case Delete(key):
-            return DoDelete(key)
-        case DeletePrefix(prefix):
-            return DoDeletePrefix(prefix)
-        case Get(key):
-            return DoGet(key)
-        case GetPrefix(prefix):
-            return DoGetPrefix(prefix)
-
-
-def received(op: SentOp) -> Op:
-    match op:
-        case DoPut():
-            return Put(op.key, op.value, op.lease)
-        case DoDelete():
-            return Delete(op.key)
-        case DoDeletePrefix():
-            return DeletePrefix(op.prefix)
-        case DoGet():
-            return Get(op.key)
-        case DoGetPrefix():
-            return GetPrefix(op.prefix)
+# --- errors on their way ------------------------------------------------------------------
 
 
 _ERRORS: Final[dict[str, type[GoQueueError]]] = {

@@ -22,8 +22,6 @@ from goqueue.metadata.over_socket.messages import (
     BeginWatch,
     Changed,
     Decided,
-    DoGet,
-    DoGetPrefix,
     Done,
     EndWatch,
     Found,
@@ -36,10 +34,9 @@ from goqueue.metadata.over_socket.messages import (
     Transact,
     framed,
     read_frame,
-    received,
     refusal,
 )
-from goqueue.metadata.store import MetadataStore
+from goqueue.metadata.store import Get, GetPrefix, MetadataStore
 from goqueue.model.errors import GoQueueError, InvalidRequest
 
 logger = logging.getLogger(__name__)
@@ -121,18 +118,14 @@ class _Connection:
     async def _ask(self, asked: Asked) -> Said:
         store = self._store
         match asked:
-            case DoGet():
+            case Get():
                 found = await store.get(asked.key)
                 return Found(found.kvs, found.revision)
-            case DoGetPrefix():
+            case GetPrefix():
                 found = await store.get_prefix(asked.prefix)
                 return Found(found.kvs, found.revision)
             case Transact():
-                done = await store.transact(
-                    asked.compares,
-                    tuple(map(received, asked.success)),
-                    tuple(map(received, asked.failure)),
-                )
+                done = await store.transact(asked.compares, asked.success, asked.failure)
                 return Decided(done.succeeded, done.revision, done.responses)
             case GrantLease():
                 return Granted(await store.grant_lease(asked.ttl_ms))

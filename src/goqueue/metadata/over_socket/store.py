@@ -25,8 +25,6 @@ from goqueue.metadata.over_socket.messages import (
     BeginWatch,
     Changed,
     Decided,
-    DoGet,
-    DoGetPrefix,
     Done,
     EndWatch,
     Found,
@@ -41,10 +39,11 @@ from goqueue.metadata.over_socket.messages import (
     error_of,
     framed,
     read_frame,
-    sent,
 )
 from goqueue.metadata.store import (
     Compare,
+    Get,
+    GetPrefix,
     LeaseId,
     MetadataStore,
     Op,
@@ -125,11 +124,11 @@ class SocketStore(MetadataStore):
     # --- keys -----------------------------------------------------------------------------
 
     async def get(self, key: str) -> Read:
-        found = await self._call(DoGet(key), Found)
+        found = await self._call(Get(key), Found)
         return Read(found.kvs, found.revision)
 
     async def get_prefix(self, prefix: str) -> Read:
-        found = await self._call(DoGetPrefix(prefix), Found)
+        found = await self._call(GetPrefix(prefix), Found)
         return Read(found.kvs, found.revision)
 
     async def transact(
@@ -143,9 +142,7 @@ class SocketStore(MetadataStore):
             raise InvalidRequest(
                 f"transaction: {largest} operations; the store takes {OPERATIONS_MAX} at once"
             )
-        asked = Transact(
-            tuple(compares), tuple(map(sent, success_ops)), tuple(map(sent, failure_ops))
-        )
+        asked = Transact(tuple(compares), tuple(success_ops), tuple(failure_ops))
         done = await self._call(asked, Decided)
         return TxnResult(done.succeeded, done.revision, done.responses)
 

@@ -1,14 +1,10 @@
 """ConsumerGroupDescribe: members, epochs and assignments of groups of the new protocol."""
 
-from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
-from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
-from goqueue.doors.kafka.group_descriptions import described_groups
+from goqueue.doors.kafka.group_descriptions import assignment_of, described_groups
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import DescribedConsumerMember, NamedConsumerGroup
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
@@ -22,23 +18,17 @@ _CONSUMER: Final = 1
 
 
 async def handle(context: RequestContext, request: "ConsumerGroupDescribeRequest") -> Message:
-    return await described_groups(context, request, _described)
+    return await described_groups(
+        context,
+        request,
+        describe=context.service.groups.describe_consumer,
+        unknown=lambda group_id: NamedConsumerGroup(group_id=group_id),
+        of_its_kind=_of_its_kind,
+    )
 
 
-async def _described(context: RequestContext, group_id: str) -> Message:
-    try:
-        group = await context.service.groups.describe_consumer(context.caller, group_id)
-        code, message = group_code(group.error), group.error_message
-    except GoQueueError as error:
-        group = NamedConsumerGroup(group_id=group_id)
-        code, message = failure_code(error), error.message
+def _of_its_kind(group: NamedConsumerGroup) -> Message:
     return {
-        "error_code": code,
-        "error_message": message or None,
-        "group_id": group_id,
-        "group_state": group.state,
-        "group_epoch": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
         "assignor_name": group.assignor,
         "members": [_member(group, member) for member in group.members],
     }
@@ -54,24 +44,9 @@ def _member(group: NamedConsumerGroup, member: DescribedConsumerMember) -> Messa
         "client_host": member.client.host,
         "subscribed_topic_names": member.subscribed_topics,
         "subscribed_topic_regex": member.subscribed_regex or None,
-        "assignment": _assignment(group, member.assignment),
-        "target_assignment": _assignment(group, member.target),
+        "assignment": assignment_of(member.assignment, group.topic_names),
+        "target_assignment": assignment_of(member.target, group.topic_names),
         "member_type": _CLASSIC if member.uses_classic_protocol else _CONSUMER,
-    }
-
-
-def _assignment(group: NamedConsumerGroup, partitions: Mapping[UUID, Set[int]]) -> Message:
-    names = group.topic_names
-    return {
-        "topic_partitions": [
-            {
-                "topic_id": topic_id,
-                "topic_name": names[topic_id],
-                "partitions": sorted(indexes),
-            }
-            for topic_id, indexes in partitions.items()
-            if topic_id in names
-        ]
     }
 
 

@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.group_descriptions import described_groups
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.streams_tasks import role_rows
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.streams_messages import (
     DescribedStreamsGroup,
     DescribedStreamsMember,
@@ -23,23 +21,17 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "StreamsGroupDescribeRequest") -> Message:
-    return await described_groups(context, request, _described)
+    return await described_groups(
+        context,
+        request,
+        describe=context.service.streams_groups.describe,
+        unknown=lambda group_id: DescribedStreamsGroup(group_id=group_id),
+        of_its_kind=_of_its_kind,
+    )
 
 
-async def _described(context: RequestContext, group_id: str) -> Message:
-    try:
-        group = await context.service.streams_groups.describe(context.caller, group_id)
-        code, message = group_code(group.error), group.error_message
-    except GoQueueError as error:
-        group = DescribedStreamsGroup(group_id=group_id)
-        code, message = failure_code(error), error.message
+def _of_its_kind(group: DescribedStreamsGroup) -> Message:
     return {
-        "error_code": code,
-        "error_message": message or None,
-        "group_id": group_id,
-        "group_state": group.state,
-        "group_epoch": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
         "topology": _topology(group),
         "members": [_member(member) for member in group.members],
     }

@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
-from goqueue.doors.kafka.group_descriptions import described_groups
+from goqueue.doors.kafka.group_descriptions import assignment_of, described_groups
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.share_messages import (
     SHARE_ASSIGNOR,
     DescribedShareGroup,
@@ -20,26 +18,19 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") -> Message:
-    return await described_groups(context, request, _described)
+    def of_its_kind(group: DescribedShareGroup) -> Message:
+        return {
+            "assignor_name": SHARE_ASSIGNOR,
+            "members": [_member(context, member) for member in group.members],
+        }
 
-
-async def _described(context: RequestContext, group_id: str) -> Message:
-    try:
-        group = await context.service.share_groups.describe(context.caller, group_id)
-        code, message = group_code(group.error), group.error_message
-    except GoQueueError as error:
-        group = DescribedShareGroup(group_id=group_id)
-        code, message = failure_code(error), error.message
-    return {
-        "error_code": code,
-        "error_message": message or None,
-        "group_id": group_id,
-        "group_state": group.state,
-        "group_epoch": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "assignor_name": SHARE_ASSIGNOR,
-        "members": [_member(context, member) for member in group.members],
-    }
+    return await described_groups(
+        context,
+        request,
+        describe=context.service.share_groups.describe,
+        unknown=lambda group_id: DescribedShareGroup(group_id=group_id),
+        of_its_kind=of_its_kind,
+    )
 
 
 def _member(context: RequestContext, member: DescribedShareMember) -> Message:
@@ -51,17 +42,7 @@ def _member(context: RequestContext, member: DescribedShareMember) -> Message:
         "client_id": member.client.client_id,
         "client_host": member.client.host,
         "subscribed_topic_names": member.subscribed_topics,
-        "assignment": {
-            "topic_partitions": [
-                {
-                    "topic_id": topic_id,
-                    "topic_name": names[topic_id],
-                    "partitions": sorted(partitions),
-                }
-                for topic_id, partitions in member.assignment.items()
-                if topic_id in names
-            ]
-        },
+        "assignment": assignment_of(member.assignment, names),
     }
 
 
