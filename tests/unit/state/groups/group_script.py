@@ -252,6 +252,7 @@ def _txn_commit(args: Args) -> object:
         offsets=_offsets(args),
         generation_id=int(args.get("generation", "-1")),
         member_id=args.get("member", ""),
+        group_instance_id=args.get("instance"),
     )
 
 
