@@ -7,7 +7,6 @@ import pytest
 from goqueue.model.errors import AccessDenied
 from goqueue.service.security.allowed_waits import AllowedWaits
 
-
 pytestmark = pytest.mark.anyio
 
 

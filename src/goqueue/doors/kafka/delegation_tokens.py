@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
+from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 
 # The one kind of principals that tokens are of.
@@ -16,6 +17,13 @@ def period_ms(span: timedelta) -> int | None:
     """None for a negative one, with which clients say that they ask for none."""
     milliseconds = span // _MILLISECOND
     return None if milliseconds < 0 else milliseconds
+
+
+def is_by_token(context: RequestContext) -> bool:
+    """Whether who asks logged in by a token itself."""
+    session = context.services.sasl.of(context.connection)
+    login = None if session is None else session.login
+    return login is not None and login.token_id is not None
 
 
 def principal(text: str, prefix: str) -> Message:

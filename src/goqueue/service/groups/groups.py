@@ -43,6 +43,7 @@ from goqueue.model.groups.rebalances import AllRebalances, GroupRebalances, Reba
 from goqueue.model.groups.refusals import check
 from goqueue.model.names import by_topic, topic_partition
 from goqueue.model.rights import ReadableTopic, Resource
+from goqueue.pace import in_slices
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited, group_error
 
@@ -80,7 +81,7 @@ class GroupService:
     ) -> ConsumerGroupHeartbeatResult:
         """A regular expression finds what the caller may see, now and whenever rules change."""
         group = self._access.readable_group(caller, request.group_id)
-        for topic in request.subscribed_topics or ():
+        async for topic in in_slices(request.subscribed_topics or ()):
             self._access.describable_topic(caller, topic)
         if request.subscribed_regex:
             regex = self._access.pattern(caller, request.subscribed_regex)
@@ -141,7 +142,7 @@ class GroupService:
         readable = self._access.readable_topics(caller)
         topics: dict[ReadableTopic, list[int]] = {}
         refused: list[CommittedPartition] = []
-        for name, indexes in request.topics.items():
+        async for name, indexes in in_slices(request.topics.items()):
             if name in readable:
                 topics[self._access.readable_topic(caller, name)] = list(indexes)
                 continue

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.delegation_tokens import NO_TIME, period_ms
+from goqueue.doors.kafka.delegation_tokens import NO_TIME, is_by_token, period_ms
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 async def handle(context: RequestContext, request: "ExpireDelegationTokenRequest") -> Message:
     try:
         ends_ms = await context.service.tokens.expire(
-            context.caller, bytes(request.hmac), period_ms(request.expiry_time_period)
+            context.caller,
+            bytes(request.hmac),
+            period_ms(request.expiry_time_period),
+            by_token=is_by_token(context),
         )
     except GoQueueError as error:
         return {"error_code": error_code(error), "expiry_timestamp": NO_TIME}
