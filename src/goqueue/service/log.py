@@ -8,13 +8,11 @@ doorway costs next to nothing where it is used most.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
-from goqueue.broker.partitions.waiting import WhileWaiting
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
@@ -101,9 +99,7 @@ class LogService:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
 
-        def fetch(
-            max_wait_ms: int, while_waiting: WhileWaiting = nullcontext
-        ) -> Coroutine[Any, Any, list[FetchedPart]]:
+        def fetch(max_wait_ms: int) -> Coroutine[Any, Any, list[FetchedPart]]:
             readable, refused = self._access.readable_parts(caller, parts)
             fetching = self._log.fetch(
                 readable,
@@ -113,7 +109,6 @@ class LogService:
                 isolation=isolation,
                 consumer=caller.client_id,
                 rack=rack,
-                while_waiting=while_waiting,
             )
             if self._access.has_rules:
                 fetching = self._still_readable(caller, fetching)
@@ -127,7 +122,7 @@ class LogService:
         self,
         caller: Caller,
         parts: Collection[FetchPart],
-        fetch: Callable[[int, WhileWaiting], Coroutine[Any, Any, T]],
+        fetch: Callable[[int], Coroutine[Any, Any, T]],
         max_wait_ms: int,
     ) -> T:
         """A fetch that is told soon when a right of it was taken away while it waited."""
@@ -137,14 +132,12 @@ class LogService:
             if not all(part.topic in readable for part in parts):
                 raise AccessDenied("there is a topic that may not be read")
 
-        waits = self._access.waits
         try:
-            return await fetch(
-                max_wait_ms, partial(waits.while_allowed, check, since=waits.changes)
-            )
+            async with self._access.waits.while_allowed(check, in_slices=True):
+                return await fetch(max_wait_ms)
         except AccessDenied:
             # The refusal is news, with which it does not wait.
-            return await fetch(0, nullcontext)
+            return await fetch(0)
 
     async def _still_readable(
         self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
@@ -179,9 +172,7 @@ class LogService:
         """As `fetch`, of those parts of a session that may have something to tell: all of them,
         once rules have changed. Each is asked for again whenever it is looked at."""
 
-        def fetch(
-            max_wait_ms: int, while_waiting: WhileWaiting = nullcontext
-        ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
+        def fetch(max_wait_ms: int) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
             changes = self._access.waits.changes
             if ready.rule_changes != changes:
                 ready.rule_changes = changes
@@ -198,7 +189,6 @@ class LogService:
                 looks_at_all=looks_at_all,
                 consumer=caller.client_id,
                 rack=rack,
-                while_waiting=while_waiting,
             )
 
         if not self._access.has_rules or max_wait_ms <= 0:

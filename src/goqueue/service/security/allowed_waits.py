@@ -66,19 +66,14 @@ class AllowedWaits:
                 return
 
     @asynccontextmanager
-    async def while_allowed(self, check: Check, *, since: int | None = None) -> AsyncIterator[None]:
-        """What happens within is cancelled once `check` raises, and its error is raised.
-
-        Who was allowed `since` so many changes, and looks at what it gives once more itself, may be
-        told some milliseconds after rules changed.
-        """
-        waiting = self._waiting if since is None else self._fetching
+    async def while_allowed(self, check: Check, *, in_slices: bool = False) -> AsyncIterator[None]:
+        """What happens within is cancelled once `check` raises, and its error is raised. With
+        `in_slices` that may be some milliseconds after rules changed."""
+        waiting = self._fetching if in_slices else self._waiting
         wait = _Wait(check)
         try:
             async with wait.ending:
                 waiting[wait] = None
-                if since is not None and since != self.changes:
-                    wait.look_again()
                 yield
         except TimeoutError:
             if wait.refusal is None:
