@@ -144,8 +144,8 @@ class WebLogins:
     def session_expires_ms(self, word: str) -> int:
         return self._security.sessions.expires_ms(word)
 
-    def end_session(self, word: str) -> None:
-        self._security.sessions.end(word)
+    async def end_session(self, word: str) -> None:
+        await self._security.sessions.end(word)
 
     # --- signatures of SQS ----------------------------------------------------------------
 
