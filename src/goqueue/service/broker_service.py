@@ -52,8 +52,10 @@ class BrokerService:
         access = Access(rules, witness, lambda: node.security.image.tenants)
         if rules is not None:
             node.groups.sees = access.sees_found
-            node.security.listeners.append(lambda _: access.waits.rules_changed())
-            node.security.listeners.append(lambda _: node.groups.rights_changed())
+            node.security.rights_listeners += (
+                access.waits.rules_changed,
+                node.groups.rights_changed,
+            )
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)

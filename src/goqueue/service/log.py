@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.partitions.waiting import Ending
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
@@ -98,6 +99,7 @@ class LogService:
     ) -> Coroutine[Any, Any, list[FetchedPart]]:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
+        until = Ending() if self._access.has_rules and max_wait_ms > 0 else None
 
         def fetch(max_wait_ms: int) -> Coroutine[Any, Any, list[FetchedPart]]:
             readable, refused = self._access.readable_parts(caller, parts)
@@ -109,14 +111,15 @@ class LogService:
                 isolation=isolation,
                 consumer=caller.client_id,
                 rack=rack,
+                until=until,
             )
             if self._access.has_rules:
                 fetching = self._still_readable(caller, fetching)
             return _with_refused(fetching, refused) if refused else fetching
 
-        if not self._access.has_rules or max_wait_ms <= 0:
+        if until is None:
             return fetch(max_wait_ms)
-        return self._while_readable(caller, parts, fetch, max_wait_ms)
+        return self._while_readable(caller, parts, fetch, max_wait_ms, until.end)
 
     async def _while_readable(
         self,
@@ -124,20 +127,22 @@ class LogService:
         parts: Collection[FetchPart],
         fetch: Callable[[int], Coroutine[Any, Any, T]],
         max_wait_ms: int,
+        end: Callable[[], None],
     ) -> T:
-        """A fetch that is told soon when a right of it was taken away while it waited."""
+        """A fetch that is ended when a right of it was taken away while it waits."""
+        is_ended = False
 
-        def check() -> None:
+        def look_again() -> None:
+            nonlocal is_ended
             readable = self._access.readable_topics(caller)
             if not all(part.topic in readable for part in parts):
-                raise AccessDenied("there is a topic that may not be read")
+                is_ended = True
+                end()
 
-        try:
-            async with self._access.waits.while_allowed(check, in_slices=True):
-                return await fetch(max_wait_ms)
-        except AccessDenied:
-            # The refusal is news, with which it does not wait.
-            return await fetch(0)
+        with self._access.waits.looking_again(look_again):
+            found = await fetch(max_wait_ms)
+        # The refusal is news, with which it does not wait.
+        return await fetch(0) if is_ended else found
 
     async def _still_readable(
         self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
@@ -193,7 +198,7 @@ class LogService:
 
         if not self._access.has_rules or max_wait_ms <= 0:
             return fetch(max_wait_ms)
-        return self._while_readable(caller, parts.values(), fetch, max_wait_ms)
+        return self._while_readable(caller, parts.values(), fetch, max_wait_ms, ready.hurry)
 
     async def read_page(
         self, caller: Caller, topic: str, index: int, wanted: PageRequest

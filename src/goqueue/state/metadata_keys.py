@@ -75,6 +75,7 @@ class SecurityKind(Enum):
     RULE = "rules"
     KEY = "keys"
     TOKEN = "tokens"
+    ENDED_SESSION = "ended_sessions"
     TENANT = "tenants"
     QUOTA = "quotas"
 

@@ -188,7 +188,7 @@ async def test_what_may_be_seen_and_not_read_is_no_topic_of_a_member_that_lives_
     member = await members.join_cooperative(ANYONE, wanted)
     assert await assigned_topics(broker) == {"open"}
     rules.grants.add(topic(SECRET, Verb.READ))
-    broker.security.changed()
+    broker.groups.rights_changed()
     async with asyncio.timeout(10):
         while await assigned_topics(broker) != {"open", SECRET}:
             await members.heartbeat_cooperative(ANYONE, "new", member.member_id, None)

@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.doors.kafka.eager import begin
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import GroupAccessDenied, TopicAccessDenied
 from goqueue.model.groups.hosted_members import CooperativeJoin, MemberPoll, OffsetReset
@@ -108,7 +109,9 @@ async def test_a_fetch_that_waits(place: Place) -> None:
 
 
 async def test_a_fetch_that_waits_is_told_though_nothing_comes(place: Place) -> None:
-    waiting = asyncio.create_task(_fetch(place, [part("orders"), part("other")]))
+    # As Kafka's door begins a request.
+    waiting = begin(_fetch(place, [part("orders"), part("other")]))
+    assert isinstance(waiting, asyncio.Task)
     await until(lambda: place.is_waited_for("orders"))
     await place.revoke("orders")
     orders, other = await asyncio.wait_for(waiting, SOON_S)
@@ -216,7 +219,9 @@ async def test_a_share_fetch_that_waits(place: Place) -> None:
     )
     member = ShareMember("g", "m")
     shares = place.service.share_groups
-    waiting = asyncio.create_task(shares.fetch(ALICE, member, request))
+    # As Kafka's door begins a request.
+    waiting = begin(shares.fetch(ALICE, member, request))
+    assert isinstance(waiting, asyncio.Task)
     await until(lambda: place.has_waits)
     await place.revoke("orders")
     found = {each.part: each for each in await asyncio.wait_for(waiting, SOON_S)}

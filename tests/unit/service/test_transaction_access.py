@@ -1,6 +1,7 @@
 """Who may produce under which transactional ids, and what belongs to whose transaction."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
 from goqueue.model.names import topic_partition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
-from goqueue.model.topics import NewTopic
+from goqueue.model.topics import OFFSETS_TOPIC, NewTopic
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.messages import (
     AddPartitions,
@@ -91,6 +92,26 @@ async def test_partitions_are_added_together_or_not_at_all(
     }
     found = await BrokerService(broker).transactions.describe(ANYONE, ID)
     assert found.partitions == frozenset()
+
+
+async def test_a_broker_that_tells_of_a_new_topic_of_offsets_is_asked_to_come_again(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    """It leads a partition of it; the news takes a while to come here."""
+    place = topic_partition(OFFSETS_TOPIC, 0)
+    request = AddPartitions(
+        transactional_id=ID,
+        producer_id=begun.producer_id,
+        producer_epoch=begun.producer_epoch,
+        partitions=frozenset({place}),
+    )
+    add = BrokerService(broker).transactions.add_partitions
+    assert (await add(ANYONE, replace(request, is_of_broker=True))).errors == {
+        place: TransactionError.COORDINATOR_LOAD_IN_PROGRESS
+    }
+    assert (await add(ANYONE, request)).errors == {
+        place: TransactionError.UNKNOWN_TOPIC_OR_PARTITION
+    }
 
 
 async def test_publishing_takes_the_rights_to_both_id_and_topic(

@@ -6,7 +6,7 @@ from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
-from goqueue.broker.partitions.waiting import FetchWaiter
+from goqueue.broker.partitions.waiting import Ending, FetchWaiter
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import RECORD_COUNT_PLACE, iterate_batches
 from goqueue.model.errors import CorruptBatch, GoQueueError, UnknownTopicId
@@ -37,14 +37,18 @@ async def fetch(
     max_bytes: int,
     isolation: Isolation,
     nearest: Nearest | None = None,
+    until: Ending | None = None,
 ) -> list[FetchedPart]:
-    """Answer in the order asked. Returns at once on enough bytes or any error."""
+    """Answer in the order asked. Returns at once on enough bytes or any error, or when it is
+    ended."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + max_wait_ms / 1000
     while True:
         parts = await _collect(find, wanted, max_bytes, isolation, nearest)
         have_bytes = sum(len(part.data) for part in parts)
         wait_s = give_up_at - loop.time()
+        if until is not None and until.is_over:
+            return parts
         if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(is_settled, parts)):
             return parts
         waiter = FetchWaiter(min_bytes - have_bytes)
@@ -58,7 +62,7 @@ async def fetch(
             partition.high_watermark == part.high_watermark
             for partition, part in zip(watched, parts, strict=True)
         ):
-            await waiter.wait(watched, wait_s)
+            await waiter.wait(watched if until is None else (*watched, until), wait_s)
 
 
 def is_settled(part: FetchedPart) -> bool:

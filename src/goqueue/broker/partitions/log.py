@@ -14,6 +14,7 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.ready_fetching import CheckPart, ReaderFetch
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.partitions.waiting import Ending
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
 from goqueue.model.errors import (
     GoQueueError,
@@ -218,8 +219,9 @@ class Log:
         isolation: Isolation,
         consumer: str | None = None,
         rack: str = "",
+        until: Ending | None = None,
     ) -> list[FetchedPart]:
-        """Batches as they are stored, in the order asked for.
+        """Batches as they are stored, in the order asked for. Waits no longer than `until`.
 
         `consumer`: who gets all of them, for the stories of the messages; None if the caller takes
         single messages out of them, and notes those.
@@ -232,6 +234,7 @@ class Log:
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
             nearest=self._nearest_to(rack),
+            until=until,
         )
         if consumer is not None and self._stories.is_enabled:
             self._stories.fetched(parts, fetched, consumer)

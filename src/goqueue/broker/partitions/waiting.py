@@ -71,6 +71,20 @@ class FetchWaiter(Waiter):
                 partition.waiters.pop(self, None)
 
 
+class Ending(Waiters):
+    """The end of a wait for another reason than bytes: who waits answers with what there is."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = False
+
+    def end(self) -> None:
+        self.is_over = True
+        wake_all(self.waiters)
+
+
 def credit_all(waiters: dict[Waiter, None], readable_bytes: int) -> None:
     for waiter in tuple(waiters):
         waiter.credit(readable_bytes)

@@ -47,9 +47,12 @@ class Security:
         self.bearer_tokens = open_bearer_tokens(config)
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
         self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
-        self.sessions = Sessions(lambda: self.image.users, clock_ms, lambda: self.master_key)
+        self.sessions = Sessions(changes, follower, clock_ms, lambda: self.master_key)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]
+        # Called after them, when somebody may have got or lost a right.
+        self.rights_listeners: list[Callable[[], None]] = []
+        self._told = SecurityImage()
 
     @property
     def image(self) -> SecurityImage:
@@ -78,5 +81,9 @@ class Security:
         return security_between_brokers(self._config, self.master_key if self.is_on else None)
 
     def changed(self) -> None:
+        before, self._told = self._told, self.image
         for listener in self.listeners:
             listener(self.image)
+        if not self.image.has_rights_of(before):
+            for told in self.rights_listeners:
+                told()

@@ -1,7 +1,7 @@
 """Sessions of browsers: a signed word that all brokers of a cluster understand, and none keeps.
 
-It ends with its time, with the user, and with the user's password. One that is given back before
-is remembered until then, by the broker that it was given back to.
+It ends with its time, with the user, and with the user's password. That one was given back before
+is in the metadata until then.
 """
 
 import base64
@@ -9,19 +9,28 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from goqueue.broker.security.master_key import MasterKey
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Delete, Op, Put
+from goqueue.model.security.sessions import EndedSession
 from goqueue.model.security.users import User
+from goqueue.state import metadata_keys as keys
+from goqueue.state.membership.feature_levels import Feature
 
 # A working day; who works longer logs in once more.
 SESSION_MS: Final = 12 * 3_600_000
-# Given back and not ended yet: 100 bytes each. The oldest are forgotten first.
-ENDED_MAX: Final = 100_000
+# Given back before their time was over: each is read at every start and held by every broker. Those
+# that would end first are forgotten first; who wants to get that far logs in as often.
+ENDED_MAX: Final = 10_000
+# Of those that are over by now, whenever one is given back: more than there can come.
+REMOVED_AT_ONCE_MAX: Final = 10
 _PURPOSE: Final = "session"
 _ID_BYTES: Final = 12
 _MAC_BYTES: Final = 32
@@ -41,14 +50,15 @@ _decoder: Final = msgspec.msgpack.Decoder(_Session)
 class Sessions:
     def __init__(
         self,
-        users: Callable[[], Mapping[str, User]],
+        changes: KeyChanges,
+        follower: MetadataFollower,
         clock_ms: Callable[[], int],
         master_key: Callable[[], MasterKey],
     ) -> None:
-        self._users = users
+        self._changes = changes
+        self._follower = follower
         self._clock_ms = clock_ms
         self._master_key = master_key
-        self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def begin(self, user: User) -> tuple[str, int]:
         """The word for the cookie, and until when it is good."""
@@ -62,8 +72,9 @@ class Sessions:
         session = self._read(word)
         if session is None or session.expires_ms <= self._clock_ms():
             return None
-        user = self._users().get(session.user)
-        if user is None or session.id in self._ended:
+        security = self._follower.image.security
+        user = security.users.get(session.user)
+        if user is None or session.id.hex() in security.ended_sessions:
             return None
         return user if hmac.compare_digest(session.stamp, self._stamp(user)) else None
 
@@ -71,13 +82,24 @@ class Sessions:
         session = self._read(word)
         return 0 if session is None else session.expires_ms
 
-    def end(self, word: str) -> None:
+    async def end(self, word: str) -> None:
+        """At all brokers, as soon as they have heard of it; here when this returns."""
         session = self._read(word)
-        if session is None:
+        if session is None or self.user_in(word) is None:
             return
-        self._ended[session.id] = None
-        if len(self._ended) > ENDED_MAX:
-            self._ended.popitem(last=False)
+        kind, ended = keys.SecurityKind.ENDED_SESSION, EndedSession(expires_ms=session.expires_ms)
+        ops: list[Op] = [Put(*keys.security_entry(kind, session.id.hex(), ended))]
+        ops += (Delete(keys.security_key(kind, each)) for each in self._to_forget())
+        await self._changes.write(ops, Feature.SECURITY)
+
+    def _to_forget(self) -> Iterator[str]:
+        ended = self._follower.image.security.ended_sessions
+        if len(ended) >= ENDED_MAX:
+            oldest = sorted(ended, key=lambda each: ended[each].expires_ms)
+            return islice(oldest, len(ended) - ENDED_MAX + 1)
+        now_ms = self._clock_ms()
+        over = (each for each, session in ended.items() if session.expires_ms <= now_ms)
+        return islice(over, REMOVED_AT_ONCE_MAX)
 
     def _read(self, word: str) -> _Session | None:
         content = _bytes(word)

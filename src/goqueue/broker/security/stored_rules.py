@@ -32,6 +32,8 @@ class StoredRules:
 
     def use(self, image: SecurityImage) -> None:
         before, self._image = self._image, image
+        if image.has_rights_of(before):
+            return
         if image.rules is not before.rules:
             # A rule's id tells its content, so that none changes under its id.
             gone = before.rules.keys() - image.rules.keys()

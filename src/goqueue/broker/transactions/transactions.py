@@ -232,9 +232,13 @@ class Transactions:
         self, place: TopicPartition, request: AddPartitions
     ) -> TransactionError | None:
         topic = self._host.image.topics.get(place.topic)
+        is_asked_for_offsets = request.is_of_broker and place.topic == OFFSETS_TOPIC
+        if topic is None and is_asked_for_offsets:
+            # The broker that asks has just made it with the first commit of all; news of it is on
+            # the way, and whoever asks comes again.
+            return TransactionError.COORDINATOR_LOAD_IN_PROGRESS
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return TransactionError.UNKNOWN_TOPIC_OR_PARTITION
-        is_asked_for_offsets = request.is_of_broker and place.topic == OFFSETS_TOPIC
         if topic.is_internal and not request.verify_only and not is_asked_for_offsets:
             # Offsets come in by AddOffsetsToTxn, or from the broker that keeps those of the group;
             # no other internal topic is part of transactions.

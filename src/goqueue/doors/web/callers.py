@@ -42,3 +42,10 @@ def let_in(scope: MutableMapping[str, Any], login: WebLogin) -> None:
     scope[_LOGIN] = login
     standing: Standing = scope[_STANDING]
     standing.hold(login)
+
+
+def let_finish(scope: Mapping[str, Any]) -> None:
+    """It is about to end its own log-in, and is answered all the same."""
+    standing: Standing | None = scope.get(_STANDING)
+    if standing is not None:
+        standing.release()

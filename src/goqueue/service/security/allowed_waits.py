@@ -8,8 +8,8 @@ many topics.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from goqueue.model.errors import AccessDenied
 from goqueue.pace import Pace
@@ -42,10 +42,10 @@ class AllowedWaits:
         # How often rules have changed.
         self.changes = 0
         self._waiting: dict[_Wait, None] = {}
-        # Who looks once more itself.
-        self._fetching: dict[_Wait, None] = {}
+        # Of those who look at what they give themselves.
+        self._fetching: dict[Callable[[], None], None] = {}
         # Those of them that have not been asked since rules changed.
-        self._to_ask: deque[_Wait] = deque()
+        self._to_ask: deque[Callable[[], None]] = deque()
 
     def rules_changed(self) -> None:
         self.changes += 1
@@ -58,26 +58,37 @@ class AllowedWaits:
     def _ask_some(self) -> None:
         pace = Pace()
         while self._to_ask:
-            wait = self._to_ask.popleft()
-            if wait in self._fetching:
-                wait.look_again()
+            look_again = self._to_ask.popleft()
+            if look_again in self._fetching:
+                look_again()
             if pace.is_over and self._to_ask:
                 asyncio.get_running_loop().call_soon(self._ask_some)
                 return
 
     @asynccontextmanager
-    async def while_allowed(self, check: Check, *, in_slices: bool = False) -> AsyncIterator[None]:
-        """What happens within is cancelled once `check` raises, and its error is raised. With
-        `in_slices` that may be some milliseconds after rules changed."""
-        waiting = self._fetching if in_slices else self._waiting
+    async def while_allowed(self, check: Check) -> AsyncIterator[None]:
+        """What happens within is cancelled once `check` raises, and its error is raised."""
+        # Kafka's door begins requests outside of any task, or in one of somebody else; they have
+        # their own from where they first wait.
+        await asyncio.sleep(0)
         wait = _Wait(check)
         try:
             async with wait.ending:
-                waiting[wait] = None
+                self._waiting[wait] = None
                 yield
         except TimeoutError:
             if wait.refusal is None:
                 raise
             raise wait.refusal from None
         finally:
-            waiting.pop(wait, None)
+            self._waiting.pop(wait, None)
+
+    @contextmanager
+    def looking_again(self, look_again: Callable[[], None]) -> Iterator[None]:
+        """`look_again` is called some moments after each change of rules; outside of any task,
+        where `while_allowed` cannot be used."""
+        self._fetching[look_again] = None
+        try:
+            yield
+        finally:
+            del self._fetching[look_again]

@@ -36,7 +36,6 @@ class WebLogins:
         self._security = node.security
         self._authentication = authentication
         self._notes = authentication.notes
-        self._look_again: list[Callable[[], None]] = []
 
     @property
     def is_on(self) -> bool:
@@ -44,7 +43,6 @@ class WebLogins:
 
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
-        self._look_again.append(look_again)
         self._security.listeners.append(lambda _: look_again())
 
     def came_from(self, door: Door, address: str) -> None:
@@ -130,11 +128,8 @@ class WebLogins:
     def session_expires_ms(self, word: str) -> int:
         return self._security.sessions.expires_ms(word)
 
-    def end_session(self, word: str) -> None:
-        """What waits by it is refused; nobody else hears of it, as it is no change of a user."""
-        self._security.sessions.end(word)
-        for look_again in self._look_again:
-            look_again()
+    async def end_session(self, word: str) -> None:
+        await self._security.sessions.end(word)
 
     # --- signatures of SQS ----------------------------------------------------------------
 

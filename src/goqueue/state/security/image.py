@@ -9,6 +9,7 @@ import msgspec
 from goqueue.model.security.keys import AccessKey
 from goqueue.model.security.quotas import Quota
 from goqueue.model.security.rules import Rule
+from goqueue.model.security.sessions import EndedSession
 from goqueue.model.security.tenants import Tenant
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import User
@@ -23,6 +24,7 @@ class SecurityImage:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     keys: Mapping[str, AccessKey] = field(default_factory=dict)
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    ended_sessions: Mapping[str, EndedSession] = field(default_factory=dict)
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
     quotas: Mapping[str, Quota] = field(default_factory=dict)
 
@@ -39,12 +41,21 @@ class SecurityImage:
                 kept[name] = decode_value(security_key(kind, name), value, _TYPES[kind])
         return replace(self, **changed)
 
+    def has_rights_of(self, other: "SecurityImage") -> bool:
+        """Whether everybody may do the same by both, for all that can be told at a glance."""
+        return (
+            self.rules is other.rules
+            and self.users is other.users
+            and self.tenants is other.tenants
+        )
+
 
 _TYPES: Final[Mapping[SecurityKind, type[msgspec.Struct]]] = {
     SecurityKind.USER: User,
     SecurityKind.RULE: Rule,
     SecurityKind.KEY: AccessKey,
     SecurityKind.TOKEN: DelegationToken,
+    SecurityKind.ENDED_SESSION: EndedSession,
     SecurityKind.TENANT: Tenant,
     SecurityKind.QUOTA: Quota,
 }

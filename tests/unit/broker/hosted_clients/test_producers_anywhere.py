@@ -1,6 +1,7 @@
 """Producers of HTTP clients at any broker: transactions live at their coordinators."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from goqueue.broker.transactions.anywhere import LIST
 from goqueue.broker.transactions.transactions import STATE_TOPIC
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
+from goqueue.model.groups.overview import GroupPosition
 from goqueue.model.log import PageRequest
 from goqueue.model.names import NodeId
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import OFFSETS_TOPIC
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import CommitGroup, GroupMember, GroupOutcome
 from goqueue.model.transactions.group_names import member_id
@@ -77,24 +80,50 @@ def coordinator(nodes: Nodes) -> RunningNode:
 
 
 @with_nodes
+async def test_the_first_commit_of_all_waits_for_those_who_have_not_heard_of_its_topic(
+    nodes: Nodes,
+) -> None:
+    all_ = await started(nodes)
+    producer = await init(all_[0])
+    await all_[0].service.producers.begin(ANYONE, producer)
+    late = coordinator(nodes)
+    others = [node for node in all_ if node is not late]
+    # It takes no news meanwhile.
+    async with late.node._follower._applying:
+        committing = asyncio.create_task(commit_offset(others[0], producer, 7))
+        await nodes.until(lambda: all(OFFSETS_TOPIC in each.node.image.topics for each in others))
+        done, _ = await asyncio.wait([committing], timeout=0.2)
+        assert not done
+    await committing
+    await all_[0].service.producers.end(ANYONE, producer, commit=True)
+    [position] = await positions(others[1])
+    assert position.committed_offset == 7
+
+
+async def commit_offset(node: RunningNode, producer: ProducerIdentity, offset: int) -> None:
+    offsets = TxnOffsetCommit(
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        offsets=(OffsetToCommit(topic=TOPIC, partition=0, offset=offset),),
+    )
+    await node.service.producers.commit_offsets(ANYONE, producer, offsets)
+
+
+async def positions(node: RunningNode) -> Sequence[GroupPosition]:
+    seen = await node.service.groups.overview(ANYONE, "g")
+    return await node.service.groups.positions(ANYONE, seen)
+
+
+@with_nodes
 async def test_each_step_of_a_transaction_is_asked_of_another_broker(nodes: Nodes) -> None:
-    one, two, three = all_ = await started(nodes)
+    one, two, _ = all_ = await started(nodes)
     producer = await init(one)
-    # Not made by the first commit, at a broker that others have not heard of it yet.
-    offsets_topic = one.node.groups.state
-    await offsets_topic.ensure()
-    await nodes.until(lambda: all(offsets_topic.name in each.node.image.topics for each in all_))
     for number, commit in enumerate((True, False, True)):
         first, second, third = all_[number:] + all_[:number]
         await first.service.producers.begin(ANYONE, producer)
         await publish(second, producer, b"a%d" % number, b"b%d" % number, b"c%d" % number)
-        offsets = TxnOffsetCommit(
-            group_id="g",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            offsets=(OffsetToCommit(topic=TOPIC, partition=0, offset=number),),
-        )
-        await third.service.producers.commit_offsets(ANYONE, producer, offsets)
+        await commit_offset(third, producer, number)
         described = await first.service.producers.describe(ANYONE, producer)
         assert len(described.partitions) == 4
         for node in all_:
@@ -106,8 +135,7 @@ async def test_each_step_of_a_transaction_is_asked_of_another_broker(nodes: Node
     for node in all_:
         assert await committed(node, 0) == [b"a0", b"a2"]
         assert await committed(node, 2) == [b"c0", b"c2"]
-    seen = await two.service.groups.overview(ANYONE, "g")
-    [position] = await three.service.groups.positions(ANYONE, seen)
+    [position] = await positions(two)
     assert position.committed_offset == 2
 
 

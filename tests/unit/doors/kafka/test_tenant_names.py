@@ -2,12 +2,18 @@
 
 import asyncio
 import dataclasses
+import io
 import threading
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 from kio.index import load_request_schema, load_response_schema
+from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kio.schema.types import TopicName
+from kio.serial import entity_writer
+from kio.static.primitive import i32, i32Timedelta, i64
 
 from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.operation import Operation
@@ -19,6 +25,7 @@ from goqueue.doors.kafka.tenant_names import (
     is_name,
     tenant_names,
 )
+from goqueue.doors.kafka.wire.schema import load_schema
 from goqueue.model.caller import Principal
 from goqueue.model.groups.consumer_protocol import (
     read_assignment,
@@ -222,3 +229,30 @@ def test_rows_are_renamed_when_they_are_made() -> None:
         {"name": "a", "error_message": "topic 'a' is not there"},
         {"name": "b", "error_message": "topic 'b' is not there"},
     ]
+
+
+def test_names_are_found_behind_tagged_fields() -> None:
+    """Which come last when they are read, and first in kio's FetchRequest."""
+    wanted = FetchTopic(
+        topic=TopicName("orders"),
+        partitions=(
+            FetchPartition(partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1)),
+        ),
+    )
+    sent = FetchRequest(
+        cluster_id="orders",
+        max_wait=i32Timedelta.parse(timedelta(0)),
+        min_bytes=i32(0),
+        topics=(wanted, wanted),
+        forgotten_topics_data=(ForgottenTopic(topic=TopicName("old"), partitions=(i32(3),)),),
+        rack_id="orders",
+    )
+    buffer = io.BytesIO()
+    entity_writer(FetchRequest)(buffer, sent)
+    request, _ = load_schema(1, 12, 17).read_request(memoryview(buffer.getvalue()), 0)
+    inner = tenant_names(1, 12).inner(request, "acme")
+    assert [topic.topic for topic in inner.topics] == ["acme@orders"] * 2
+    assert [topic.topic for topic in inner.forgotten_topics_data] == ["acme@old"]
+    topics = tuple(topic._replace(topic="orders") for topic in inner.topics)
+    forgotten = tuple(topic._replace(topic="old") for topic in inner.forgotten_topics_data)
+    assert inner._replace(topics=topics, forgotten_topics_data=forgotten) == request

@@ -10,7 +10,8 @@ from goqueue.broker.node import Node
 from goqueue.broker.security.sessions import SESSION_MS
 from goqueue.doors.http.security.sessions import LOG_IN_MAX_BYTES
 from goqueue.service.broker_service import BrokerService
-from tests.unit.doors.web_security.conftest import ALICE, MAKER
+from goqueue.service.security.allowed_waits import AllowedWaits
+from tests.unit.doors.web_security.conftest import ALICE, MAKER, refused_while_waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -127,6 +128,48 @@ async def test_a_session_ends_where_it_is_given_back(nobody: httpx.AsyncClient) 
     assert "Max-Age=0" in gone.headers["set-cookie"]
     assert (await nobody.get("/whoami", headers=headers)).status_code == 401
     assert (await nobody.get("/whoami", headers=other)).status_code == 200
+
+
+async def test_what_a_session_waits_for_ends_with_it(
+    nobody: httpx.AsyncClient, admin: httpx.AsyncClient, waits: AllowedWaits
+) -> None:
+    (await admin.post("/topics", json={"name": "orders", "partitions": 1})).raise_for_status()
+    rule = {"resource": "topic", "name": "orders", "principal": "User:alice", "operation": "read"}
+    (await admin.post("/rules", json={"rules": [rule]})).raise_for_status()
+    headers = {"cookie": await log_in(nobody), **SAME_ORIGIN}
+    reads = "/topics/orders/partitions/0/messages?offset=0&maxWait=30000"
+    answer = await refused_while_waiting(
+        nobody.get(reads, headers=headers),
+        lambda: bool(waits._waiting),
+        lambda: nobody.delete("/session", headers=headers),
+    )
+    assert answer.status_code == 401
+
+
+async def test_sessions_that_were_given_back_are_kept_while_they_would_last(
+    nobody: httpx.AsyncClient, broker: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def give_back() -> None:
+        headers = {"cookie": await log_in(nobody), **SAME_ORIGIN}
+        assert (await nobody.delete("/session", headers=headers)).status_code == 204
+
+    def kept() -> set[str]:
+        return set(broker.security.image.ended_sessions)
+
+    await give_back()
+    first = kept()
+    await give_back()
+    assert len(kept()) == 2
+    # There is room for so many; those that would end first make it.
+    monkeypatch.setattr("goqueue.broker.security.sessions.ENDED_MAX", 2)
+    await give_back()
+    assert len(kept()) == 2
+    assert first.isdisjoint(kept())
+    monkeypatch.undo()
+    sessions, now_ms = broker.security.sessions, broker.clock_ms()
+    monkeypatch.setattr(sessions, "_clock_ms", lambda: now_ms + SESSION_MS + 60_000)
+    await give_back()
+    assert len(kept()) == 1
 
 
 async def test_a_session_ends_with_the_password_and_with_the_user(

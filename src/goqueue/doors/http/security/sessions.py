@@ -14,6 +14,7 @@ from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.credentials import Credentials
 from goqueue.doors.http.security.users import TAGS
 from goqueue.doors.web.bodies import BodyReader
+from goqueue.doors.web.callers import let_finish
 from goqueue.doors.web.log_in import COOKIE, SESSION_PATH, authorization_in, session_in
 from goqueue.model.caller import Caller
 from goqueue.service.broker_service import BrokerService
@@ -98,7 +99,8 @@ async def end_session(
     """Log out: the answer removes the cookie."""
     word = session_in(request.scope["headers"])
     if word is not None:
-        service.web_logins.end_session(word)
+        let_finish(request.scope)
+        await service.web_logins.end_session(word)
 
 
 async def _log_in_body(request: Request[Any, Any, Any]) -> bytes:

@@ -75,6 +75,11 @@ def fields_of(entity: Any) -> tuple[Field, ...]:
     return tuple(_field(field) for field in dataclasses.fields(entity))
 
 
+def as_read(entity: Any) -> tuple[Field, ...]:
+    """In the order of a message that was read: tagged fields come behind the others."""
+    return tuple(sorted(fields_of(entity), key=lambda field: field.tag is not None))
+
+
 def _field(field: "dataclasses.Field[Any]") -> Field:
     inner: Any = field.type
     is_nullable = False

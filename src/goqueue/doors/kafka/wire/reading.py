@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
+from goqueue.doors.kafka.wire.fields import FIXED, Field, as_read, fields_of
 
 Read = Callable[[memoryview, int], tuple[Any, int]]
 # The same in steps, one for each element of an array.
@@ -124,7 +124,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(entity: Any, newest: Any) -> _Layout:
-    fields = fields_of(entity)
+    fields = as_read(entity)
     flexible = bool(entity.__flexible__)
     newest_fields = {field.name: field for field in fields_of(newest)} if newest else {}
     plain = [field for field in fields if field.tag is None]
@@ -132,7 +132,7 @@ def _layout(entity: Any, newest: Any) -> _Layout:
     absent = [
         field for name, field in newest_fields.items() if name not in {f.name for f in fields}
     ]
-    names = [field.name for field in (*plain, *tagged, *absent)]
+    names = [field.name for field in (*fields, *absent)]
     make = partial(tuple.__new__, shape(entity.__name__, tuple(names)))
     rest = [field.default for field in (*tagged, *absent)]
     tag_readers = {
