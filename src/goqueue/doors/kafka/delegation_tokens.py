@@ -1,9 +1,14 @@
 """What requests about delegation tokens have in common (KIP-48)."""
 
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
 
 # The one kind of principals that tokens are of.
 USER: Final = "User"
@@ -16,6 +21,14 @@ def period_ms(span: timedelta) -> int | None:
     """None for a negative one, with which clients say that they ask for none."""
     milliseconds = span // _MILLISECOND
     return None if milliseconds < 0 else milliseconds
+
+
+async def new_end(changed: Awaitable[int]) -> Message:
+    """When a token ends now that this was changed."""
+    try:
+        return {"error_code": ErrorCode.none, "expiry_timestamp": await changed}
+    except GoQueueError as error:
+        return {"error_code": error_code(error), "expiry_timestamp": NO_TIME}
 
 
 def principal(text: str, prefix: str) -> Message:
