@@ -15,8 +15,8 @@ ARGS ?=
 TARGETS ?=
 SECONDS ?= 60
 KEEP ?=
-# Three processes on two cores: much of the suite waits for servers and clients.
-PYTEST_ARGS ?= -n 3 --dist loadscope
+# Four processes on two cores: much of the suite waits for servers and clients (tests/conftest.py).
+PYTEST_ARGS ?= -n 4 --dist loadscope
 
 # Where there is apt-get and the right to use it; else the caller says what is missing.
 apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
@@ -95,7 +95,7 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 	$(BIN)/pytest -m slow tests/interop tests/crash/test_delays.py tests/hostile
 
 kafka-tools: $(INSTALLED) etcd ## Commands of Apache Kafka's bin/ against Apache Kafka and GoQueue, compared; some minutes
-	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py tests/interop/test_kafka_acls.py
+	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py tests/interop/test_kafka_acls.py tests/interop/test_kafka_bin_users.py
 
 removed-checks: $(INSTALLED) ## Each place that asks for a right is left out in turn; some test must notice; minutes
 	$(BIN)/pytest -m slow -s tests/access/test_removed_checks.py

@@ -122,7 +122,7 @@ def ratios(mine: list[Sample], base: list[Sample]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.tls", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--megabytes", type=int, default=200, help="of messages in a round")
+    parser.add_argument("--megabytes", type=int, default=1_000, help="of messages in a round")
     given = parser.parse_args()
     keep_to_two_cores()
     machine = describe_machine()

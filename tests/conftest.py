@@ -1,5 +1,6 @@
-"""How the suite is spread over processes: a file stays together, and so does all of Spark. And an
-option, which pytest wants to know before it looks into the folders below."""
+"""How the suite is spread over processes: a file stays together, and so does all of Spark; one of
+the processes computes while the others wait for servers. And an option, which pytest wants to know
+before it looks into the folders below."""
 
 import os
 from pathlib import Path
@@ -11,12 +12,41 @@ from xdist.scheduler import LoadScopeScheduling
 # Commands and Spark use the profile that somebody has in use: that of the tests is none.
 os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-profiles"))
 
+_SPARK = "spark"
+# Tests that start processes and wait for them. What takes longest comes first: a file that is begun
+# last is waited for by all.
+_WAITING = (_SPARK, "tests/docs/", "tests/crash/", "tests/hostile/", "tests/interop/")
+
 
 class _Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist's base is untyped here
     """A file shares its fixtures; the tests in `spark` share one session, which takes seconds."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        if nodeid.startswith("tests/spark/"):
+            return _SPARK
+        # Pages share nothing, and to follow all of them takes minutes.
+        return nodeid if nodeid.startswith("tests/docs/") else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """The scheduler takes the first of its queue."""
+        self.workqueue.move_to_end(self._next_for(node), last=False)
+        super()._assign_work_unit(node)
+
+    def _next_for(self, node: Any) -> str:
+        others = (units for each, units in self.assigned_work.items() if each is not node)
+        somebody_computes = any(_computes(scope) for units in others for scope in [*units][-1:])
+        queue: list[str] = [*self.workqueue]
+        wanted = [each for each in queue if _computes(each) is not somebody_computes]
+        return min(wanted or queue, key=_turn)
+
+
+def _turn(scope: str) -> int:
+    kinds = (number for number, kind in enumerate(_WAITING) if scope.startswith(kind))
+    return next(kinds, len(_WAITING))
+
+
+def _computes(scope: str) -> bool:
+    return _turn(scope) == len(_WAITING)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

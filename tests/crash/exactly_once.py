@@ -3,6 +3,9 @@
 Numbered messages go into one topic; two workers copy them to another in transactions. At the end
 the copy, read committed, must hold every number once, in the order of its partition.
 
+A client may also be stopped for longer than its session: the other one takes over, and what the
+first one has read, or begun to commit, is refused when it goes on.
+
     python -m tests.crash.exactly_once --rounds 100
 """
 
@@ -10,6 +13,7 @@ import argparse
 import itertools
 import queue
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +35,8 @@ WAIT_SECONDS = 60.0
 MESSAGES_PER_ROUND = 200
 # Steps of the workers between two kills: early ones hit recovery, later ones work in progress.
 STEPS_BEFORE_KILL = (1, 25)
+# Shorter and longer than the session of a worker, which is a second.
+PAUSE_SECONDS = (0.5, 3.0)
 # Small segments, so that kills also fall on rolls.
 TOPIC_CONFIG = {"segment.bytes": "100000", "flush.ms": "50"}
 
@@ -51,6 +57,11 @@ class Worker:
         with process.stdout as lines:
             for line in lines:
                 self.steps.put(line.strip())
+
+    def pause(self, seconds: float) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()
@@ -95,8 +106,11 @@ def run(folder: Path, *, rounds: int, seed: str) -> tuple[int, Counter[str]]:
                         on_delivery=record.on_delivery,
                     )
                 _wait_for_steps(workers, chance.randint(*STEPS_BEFORE_KILL), filler)
-                victim = chance.choice(("broker", "worker", "both"))
+                victim = chance.choice(("broker", "worker", "both", "pause"))
                 kills[victim] += 1
+                if victim == "pause":
+                    chance.choice(workers).pause(chance.uniform(*PAUSE_SECONDS))
+                    continue
                 if victim != "worker":
                     server.sigkill()
                 if victim != "broker":

@@ -6,9 +6,17 @@ It prints a line after each of its steps, so that whoever kills it can choose wh
 """
 
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 WAIT_SECONDS = 30.0
 BATCH = 20
@@ -27,29 +35,50 @@ def say(step: str) -> None:
     print(step, flush=True)
 
 
-def rewind(consumer: Consumer) -> None:
-    """Read on from what is committed."""
-    for place in consumer.committed(consumer.assignment(), WAIT_SECONDS):
-        place.offset = place.offset if place.offset >= 0 else OFFSET_BEGINNING
-        consumer.seek(place)
+class Places:
+    """Where this worker goes on in each of its partitions.
+
+    librdkafka 2.16 may hand out messages of an assignment that is over: those it had read before a
+    rebalance in the same call, and those of a fetch that was answered after the partition was taken
+    away, once the partition is assigned again. By then the group's metadata are those of the new
+    generation, and no broker can tell. So each message must be the next one after what is
+    committed; there are no gaps in the input.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for place in consumer.committed(partitions, WAIT_SECONDS):
+            self._next[place.partition] = max(place.offset, 0)
+
+    def revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for place in partitions:
+            self._next.pop(place.partition, None)
+
+    def following(self, messages: Iterable[Message]) -> Iterator[Message]:
+        for message in messages:
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if self._next.get(partition) == offset:
+                self._next[partition] = offset + 1
+                yield message
+
+    def offsets(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, partition, at) for partition, at in self._next.items()]
 
 
-def copy(producer: Producer, consumer: Consumer, output: str, revoked: list[object]) -> None:
-    """One transaction: messages and where they were read go together, or not at all."""
-    messages = []
-    revoked.clear()
-    batch = consumer.consume(BATCH, 0.5)
-    if revoked:
-        # A rebalance within the call: what was read before it may be another worker's by now, while
-        # the group's metadata, asked for below, would be that of the new generation.
-        rewind(consumer)
-        return
-    for message in batch:
+def read(consumer: Consumer) -> Iterator[Message]:
+    for message in consumer.consume(BATCH, 0.5):
         error = message.error()
         if error is None:
-            messages.append(message)
+            yield message
         elif error.fatal():
             raise KafkaException(error)
+
+
+def copy(producer: Producer, consumer: Consumer, source: str, output: str, places: Places) -> None:
+    """One transaction: messages and where they were read go together, or not at all."""
+    messages = list(places.following(list(read(consumer))))
     if not messages:
         return
     producer.begin_transaction()
@@ -58,7 +87,7 @@ def copy(producer: Producer, consumer: Consumer, output: str, revoked: list[obje
             producer.produce(output, message.value() or b"", partition=message.partition() or 0)
         say("produced")
         producer.send_offsets_to_transaction(
-            consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+            places.offsets(source), consumer.consumer_group_metadata()
         )
         say("offsets")
         producer.commit_transaction(WAIT_SECONDS)
@@ -80,14 +109,18 @@ def work(settings: dict[str, Any], name: str, source: str, output: str) -> None:
         }
     )
     consumer = Consumer(settings)
+    places = Places()
     try:
         producer.init_transactions(WAIT_SECONDS)
-        revoked: list[object] = []
-        told = lambda _, partitions: revoked.append(partitions)  # noqa: E731
-        consumer.subscribe([source], on_revoke=told, on_lost=told)
+        consumer.subscribe(
+            [source],
+            on_assign=places.assigned,
+            on_revoke=places.revoked,
+            on_lost=places.revoked,
+        )
         say("ready")
         while True:
-            copy(producer, consumer, output, revoked)
+            copy(producer, consumer, source, output, places)
     finally:
         consumer.close()
 

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from kio.schema.fetch.v4.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.fetch.v4.response import FetchResponse
@@ -29,6 +28,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from goqueue.client.writing_cluster import WritingCluster
 from goqueue.model.records import NewRecord, decode_records, encode_records
+from tests.hostile.admission import WebClient, canary_security
 
 LOG: Final = "canary-log"
 QUEUE: Final = "canary-queue"
@@ -46,8 +46,8 @@ class Fault(Exception):
 
 class Canary:
     def __init__(self, bootstrap: str, http_url: str) -> None:
-        self._cluster = WritingCluster(bootstrap)
-        self._http = http.client.HTTPConnection(urlsplit(http_url).netloc, timeout=ANSWER_SECONDS)
+        self._cluster = WritingCluster(bootstrap, canary_security())
+        self._http = WebClient(http_url)
         self.times: dict[str, list[float]] = {}
         self.slow: list[tuple[float, str, float]] = []
         self.acknowledged = 0
@@ -118,7 +118,7 @@ class Canary:
             expected = [f"canary {n}" for n in range(offset, offset + len(found))]
             self._expect(bool(found) and found == expected, f"from offset {offset} on: {found}")
             offset += len(found)
-        self._http.close()  # which has been idle for longer than a broker keeps it
+        self._http.connection.close()  # which has been idle for longer than a broker keeps it
         wanted = {"topic": QUEUE, "max": 10, "start": "earliest"}
         left = self._call("POST", f"/groups/{GROUP}/receive", wanted)["messages"]
         left += self._sqs("ReceiveMessage", QueueUrl=SQS_QUEUE).get("Messages", [])
@@ -165,15 +165,12 @@ class Canary:
         return self._ask(method, path, body, {"Content-Type": "application/json"})
 
     def _ask(self, method: str, path: str, body: object, headers: dict[str, str]) -> Any:
-        data = None if body is None else json.dumps(body).encode()
         try:
-            self._http.request(method, path, data, headers)
-            answer = self._http.getresponse()
+            status, text = self._http.ask(method, path, body, headers)
         except (http.client.HTTPException, OSError) as error:
-            self._http.close()
+            self._http.connection.close()
             raise Fault(f"{method} {path}: {error!r}") from error
-        text = answer.read()
-        self._expect(answer.status < 300, f"{method} {path}: {answer.status} {text!r}")
+        self._expect(status < 300, f"{method} {path}: {status} {text!r}")
         return json.loads(text) if text else {}
 
     @staticmethod

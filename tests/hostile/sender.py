@@ -8,6 +8,7 @@ import os
 import random
 import selectors
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -15,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from tests.hostile.admission import Entrance
 from tests.hostile.bursts import Burst, Frames, HttpAnswers, KafkaAnswers
 
 CONNECTIONS: Final = 32
@@ -39,11 +41,15 @@ DOORS: Final[dict[str, tuple[str, type]]] = {
 class Peer:
     """One connection with the burst that is on it."""
 
-    def __init__(self, address: tuple[str, int], answers: type) -> None:
+    def __init__(self, address: tuple[str, int], answers: type, tls: ssl.SSLContext | None) -> None:
         self.socket = socket.socket()
         self.socket.setblocking(False)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self.socket.connect_ex(address)
         self._answers_type = answers
+        # TLS is not agreed on yet, and the broker has the next word.
+        self._only_reads = False
         self.take(Burst(b"", 0))
 
     def take(self, burst: Burst) -> None:
@@ -54,7 +60,8 @@ class Peer:
 
     @property
     def wants(self) -> int:
-        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        writes = self._unsent and not self._only_reads
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0)
 
     @property
     def is_answered(self) -> bool:
@@ -62,14 +69,19 @@ class Peer:
 
     def go_on(self, events: int) -> bool:
         """False when the broker has closed it."""
+        self._only_reads = False
         try:
-            if events & selectors.EVENT_WRITE and self._unsent:
+            if self._unsent:
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]
             if events & selectors.EVENT_READ:
                 data = self.socket.recv(READ_BYTES)
+                while isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+                    data += self.socket.recv(READ_BYTES)
                 self.answers.feed(data)
                 return bool(data)
-        except BlockingIOError:
+        except ssl.SSLWantReadError:
+            self._only_reads = True
+        except (BlockingIOError, ssl.SSLWantWriteError):
             pass
         except OSError:
             return False
@@ -84,6 +96,7 @@ class Sender:
     def __init__(self, door: str, address: tuple[str, int], chance: random.Random) -> None:
         name, self._answers = DOORS[door]
         self._frames: Frames = getattr(import_module(f"tests.hostile.{door}_frames"), name)(chance)
+        self._entrance = Entrance(door, chance)
         self._patience_seconds = KAFKA_PATIENCE_SECONDS if door == "kafka" else PATIENCE_SECONDS
         self._address = address
         self._chance = chance
@@ -104,7 +117,7 @@ class Sender:
                     self._ended(peer, costly_every_seconds, "closed", extra=1)
                 elif peer.is_answered:
                     self._answered(peer, costly_every_seconds)
-                elif not events & selectors.EVENT_READ:
+                elif peer.wants != key.events:
                     self._selector.modify(peer.socket, peer.wants, peer)
             now = time.monotonic()
             for key in list(self._selector.get_map().values()):
@@ -117,15 +130,15 @@ class Sender:
 
     def _next(self, costly_every_seconds: float) -> Burst:
         if time.monotonic() < self._costly_at:
-            return self._frames.burst()
+            return self._entrance.admitted(self._frames.burst())
         burst = self._frames.costly()
         self.counts["costly"] += 1
         self._costly_at = time.monotonic() + costly_every_seconds
-        return burst
+        return self._entrance.admitted(burst)
 
     def _connect(self, costly_every_seconds: float) -> None:
-        peer = Peer(self._address, self._answers)
-        peer.take(self._next(costly_every_seconds))
+        peer = Peer(self._address, self._answers, self._entrance.tls())
+        peer.take(self._entrance.first() or self._next(costly_every_seconds))
         self.counts["connections"] += 1
         self._selector.register(peer.socket, peer.wants, peer)
 

@@ -2,13 +2,13 @@
 
     python -m tests.hostile.soak --frames 1000000 --connections 10000
     python -m tests.hostile.soak --frames 100000 --workers 2
+    python -m tests.hostile.soak --frames 100000 --security
 
 Says how it went, and ends with an error where a bar does not hold.
 """
 
 import argparse
 import contextlib
-import http.client
 import json
 import os
 import subprocess
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tests.hostile.admission import VARIABLE, Admission, WebClient
 from tests.hostile.sqs_frames import FIFO_QUEUE, QUEUE
 from tests.hostile.watched_server import WatchedServer
 
@@ -98,14 +99,12 @@ def put_first(pid: int) -> None:
 
 def set_up(http_url: str) -> None:
     """What is there for hostile requests to name."""
-    connection = http.client.HTTPConnection(urlsplit(http_url).netloc, timeout=60)
+    client = WebClient(http_url)
 
     def ask(path: str, body: object, **headers: str) -> None:
         headers = {"Content-Type": "application/json", **headers}
-        connection.request("POST", path, json.dumps(body), headers)
-        answer = connection.getresponse()
-        told = answer.read()
-        assert answer.status < 300, told
+        status, told = client.ask("POST", path, body, headers)
+        assert status < 300, told
 
     def create(name: str, partitions: int = 1) -> None:
         ask("/topics", {"name": name, "partitions": partitions})
@@ -162,12 +161,18 @@ def run(
     doors: tuple[str, ...] = DOORS,
     limit_seconds: float = 7_200,
     workers: int = 1,
+    security: bool = False,
 ) -> Outcome:
     outcome = Outcome(workers=workers)
     children = Children(folder)
-    with WatchedServer(folder / "data", folder / "loop.json", workers=workers) as server:
+    with WatchedServer(
+        folder / "data", folder / "loop.json", workers=workers, security=security
+    ) as server:
         for pid in server.pids:
             put_first(pid)
+        os.environ.pop(VARIABLE, None)
+        if security:
+            Admission.make(server, folder)
         set_up(server.http_url)
         children.start(CANARY, "canary", server.bootstrap_servers, server.http_url)
         time.sleep(SETTLE_SECONDS)
@@ -264,6 +269,7 @@ def main() -> None:
     parser.add_argument("--doors", default=",".join(DOORS))
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--security", action="store_true", help="with TLS and log-ins")
     parser.add_argument("--limit", type=float, default=7_200, help="seconds for all of it")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="goqueue-hostile-"))
@@ -277,6 +283,7 @@ def main() -> None:
         doors=tuple(options.doors.split(",")),
         limit_seconds=options.limit,
         workers=options.workers,
+        security=options.security,
     )
     (folder / "outcome.json").write_text(json.dumps(vars(outcome), indent=1))
     misses = outcome.misses()

@@ -22,9 +22,18 @@ class WatchedServer(ServerProcess):
 
     PROGRAM = ("-m", "tests.hostile.watched_broker")
 
-    def __init__(self, data_dir: Path, report: Path, *options: str, workers: int = 1) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        report: Path,
+        *options: str,
+        workers: int = 1,
+        security: bool = False,
+    ) -> None:
         environment = {**os.environ, REPORT_VARIABLE: str(report)}
-        super().__init__(data_dir, *options, environment=environment, workers=workers)
+        super().__init__(
+            data_dir, *options, environment=environment, workers=workers, security=security
+        )
         self._report = report
 
     def loop_report(self) -> dict[str, Any]:

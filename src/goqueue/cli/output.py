@@ -54,8 +54,18 @@ def table_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return str(value)
+        return ",".join(visible(str(item)) for item in value)
+    return visible(str(value))
+
+
+def visible(text: str) -> str:
+    """Names and labels are what anybody chose: one that a terminal would obey, that would begin
+    another line of the table, or that cannot be seen is shown as it would be typed in Python."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def size_text(size_bytes: int | None) -> str:

@@ -4,16 +4,18 @@ import base64
 import json
 import urllib.error
 import urllib.request
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from goqueue.client.tls import tls_context
 from goqueue.model.client_security import NO_SECURITY, ClientSecurity
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, InvalidRequest
 
 # Longer than the longest long poll.
 TIMEOUT_S: Final = 60.0
+# RFC 8446, 5.1: an alert, which is how TLS answers who does not speak it.
+_TLS_ALERT: Final = "\x15\x03"
 
 
 class HttpUnreachable(GoQueueError):
@@ -81,6 +83,8 @@ class HttpApi:
         return self._send("DELETE", self._address(path, query))
 
     def _address(self, parts: tuple[str, ...], query: dict[str, object]) -> str:
+        if "" in parts:
+            raise InvalidRequest("a name is empty, and an empty one is nothing's")
         path = self._path + "".join(f"/{quote(part, safe='')}" for part in parts)
         given = {name: value for name, value in query.items() if value is not None}
         return path + ("?" + urlencode(given) if given else "")
@@ -126,7 +130,17 @@ class HttpApi:
         except urllib.error.URLError as error:
             raise _NotSent(f"no broker answers at {url}: {error.reason}") from None
         except (HTTPException, OSError, ValueError) as error:
-            raise HttpUnreachable(f"no broker answers at {url}: {error}") from None
+            raise HttpUnreachable(f"no broker answers at {url}: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """What came in place of HTTP may be any bytes, which are not for a terminal."""
+    said = str(error)
+    if not isinstance(error, BadStatusLine) or isinstance(error, ConnectionError):
+        return said
+    if said.startswith(_TLS_ALERT):
+        return "it speaks TLS, so write https://"
+    return f"{said[:64]!r} is no HTTP"
 
 
 def _credentials(security: ClientSecurity) -> dict[str, str]:

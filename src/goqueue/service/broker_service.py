@@ -51,7 +51,9 @@ class BrokerService:
         witness = node.audit if node.audit.is_on else None
         access = Access(rules, witness, lambda: node.security.image.tenants)
         if rules is not None:
+            node.groups.sees = access.sees_found
             node.security.listeners.append(lambda _: access.waits.rules_changed())
+            node.security.listeners.append(lambda _: node.groups.rights_changed())
         routing = Routing(node)
         self.node = node
         self.topics = TopicService(node, access)

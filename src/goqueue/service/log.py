@@ -7,12 +7,14 @@ Produce and fetch are not coroutines of their own: what they return is the broke
 doorway costs next to nothing where it is used most.
 """
 
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.partitions.waiting import WhileWaiting
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
@@ -33,6 +35,8 @@ from goqueue.model.log import (
 from goqueue.model.rights import Resource
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
+
+T = TypeVar("T")
 
 # What a door keeps of a reader that comes again: see `LogService.fetch_ready`.
 ReadyParts: TypeAlias = ReadyList
@@ -96,19 +100,51 @@ class LogService:
     ) -> Coroutine[Any, Any, list[FetchedPart]]:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
-        readable, refused = self._access.readable_parts(caller, parts)
-        fetching = self._log.fetch(
-            readable,
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            isolation=isolation,
-            consumer=caller.client_id,
-            rack=rack,
-        )
-        if self._access.has_rules:
-            fetching = self._still_readable(caller, fetching)
-        return _with_refused(fetching, refused) if refused else fetching
+
+        def fetch(
+            max_wait_ms: int, while_waiting: WhileWaiting = nullcontext
+        ) -> Coroutine[Any, Any, list[FetchedPart]]:
+            readable, refused = self._access.readable_parts(caller, parts)
+            fetching = self._log.fetch(
+                readable,
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                isolation=isolation,
+                consumer=caller.client_id,
+                rack=rack,
+                while_waiting=while_waiting,
+            )
+            if self._access.has_rules:
+                fetching = self._still_readable(caller, fetching)
+            return _with_refused(fetching, refused) if refused else fetching
+
+        if not self._access.has_rules or max_wait_ms <= 0:
+            return fetch(max_wait_ms)
+        return self._while_readable(caller, parts, fetch, max_wait_ms)
+
+    async def _while_readable(
+        self,
+        caller: Caller,
+        parts: Collection[FetchPart],
+        fetch: Callable[[int, WhileWaiting], Coroutine[Any, Any, T]],
+        max_wait_ms: int,
+    ) -> T:
+        """A fetch that is told soon when a right of it was taken away while it waited."""
+
+        def check() -> None:
+            readable = self._access.readable_topics(caller)
+            if not all(part.topic in readable for part in parts):
+                raise AccessDenied("there is a topic that may not be read")
+
+        waits = self._access.waits
+        try:
+            return await fetch(
+                max_wait_ms, partial(waits.while_allowed, check, since=waits.changes)
+            )
+        except AccessDenied:
+            # The refusal is news, with which it does not wait.
+            return await fetch(0, nullcontext)
 
     async def _still_readable(
         self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
@@ -142,23 +178,32 @@ class LogService:
     ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
         """As `fetch`, of those parts of a session that may have something to tell: all of them,
         once rules have changed. Each is asked for again whenever it is looked at."""
-        changes = self._access.waits.changes
-        if ready.rule_changes != changes:
-            ready.rule_changes = changes
-            for key in parts:
-                ready.add(key)
-        return self._log.fetch_ready(
-            ready,
-            parts,
-            partial(self._access.readable_part, caller),
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            isolation=isolation,
-            looks_at_all=looks_at_all,
-            consumer=caller.client_id,
-            rack=rack,
-        )
+
+        def fetch(
+            max_wait_ms: int, while_waiting: WhileWaiting = nullcontext
+        ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
+            changes = self._access.waits.changes
+            if ready.rule_changes != changes:
+                ready.rule_changes = changes
+                for key in parts:
+                    ready.add(key)
+            return self._log.fetch_ready(
+                ready,
+                parts,
+                partial(self._access.readable_part, caller),
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                isolation=isolation,
+                looks_at_all=looks_at_all,
+                consumer=caller.client_id,
+                rack=rack,
+                while_waiting=while_waiting,
+            )
+
+        if not self._access.has_rules or max_wait_ms <= 0:
+            return fetch(max_wait_ms)
+        return self._while_readable(caller, parts.values(), fetch, max_wait_ms)
 
     async def read_page(
         self, caller: Caller, topic: str, index: int, wanted: PageRequest

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from goqueue.state.groups.topic_regex import InvalidRegex, RegexCache, TopicRegex
+from goqueue.state.groups.topic_regex import InvalidRegex, RegexCache, Search, TopicRegex
 from tests.fuzz.target import Finding, Target, Verdict
 
 _NAMES: Final = frozenset({"orders", "orders-eu", "a" * 249, "payments.v1", "_x"})
@@ -14,16 +14,16 @@ def run(data: bytes) -> Verdict:
     known = RegexCache()
     known.set_names(names)
     try:
-        known.check(pattern)
+        known.check(Search(pattern))
         regex = TopicRegex(pattern)
         regex.check_work(sum(map(len, names)))
     except InvalidRegex as error:
         return str(error)
-    found = known.topics(pattern)
+    found = known.topics(Search(pattern))
     if found != {name for name in names if regex.matches(name)}:
         raise Finding(f"{pattern!r} matches {found}, and other names one by one")
     known.set_names(_NAMES)
-    if known.topics(pattern) != found & _NAMES:
+    if known.topics(Search(pattern)) != found & _NAMES:
         raise Finding(f"{pattern!r} matches names that are gone")
     return found
 

@@ -23,6 +23,7 @@ class WatchedWorld(StreamsWorld):
             self.settings,
             self.new_id,
             lambda: 2**40,
+            lambda _viewer, _name: True,
             stats=self.stats,
             clock_ms=lambda: self.now_ms,
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
+from goqueue.model.errors import InvalidRequest
 from goqueue.testing.ports import free_port
 
 Handler = Callable[[BaseHTTPRequestHandler], None]
@@ -100,3 +101,31 @@ def test_if_nobody_answers_the_first_is_named() -> None:
     first = nobody()
     with pytest.raises(HttpUnreachable, match=f"no broker answers at {first}"):
         HttpApi(f"{first},{nobody()}").get("a")
+
+
+def no_http(said: bytes) -> Handler:
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(said)
+        request.close_connection = True
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [(b"\x15\x03\x03\x00\x02\x02\x46", "write https://"), (b"\x1b[2J\r\n", r"\\x1b\[2J")],
+)
+def test_who_speaks_no_http_is_not_repeated_as_it_is(
+    servers: Servers, said: bytes, told: str
+) -> None:
+    with pytest.raises(HttpUnreachable, match=told) as refused:
+        HttpApi(servers.start(no_http(said))).get("a")
+    assert str(refused.value).isprintable()
+
+
+def test_an_empty_name_is_not_another_path(servers: Servers) -> None:
+    """`DELETE /users/` would be about all of them."""
+    api = HttpApi(servers.start(answer(b"[1]")))
+    with pytest.raises(InvalidRequest, match="empty"):
+        api.delete("users", "")
+    assert not servers.asked

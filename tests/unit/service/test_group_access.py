@@ -1,5 +1,6 @@
 """Who may join which groups, and read, see and forget offsets of which topics."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -163,6 +164,36 @@ async def test_a_regular_expression_brings_only_topics_that_may_be_seen(broker: 
     given = (await service.groups.consumer_heartbeat(ANYONE, beat)).assignment
     assert given is not None
     assert set(given) == {broker.image.topics["open"].id}
+    assert await assigned_topics(broker) == {"open"}
+
+
+async def assigned_topics(broker: Node) -> set[str]:
+    """As the coordinator has it."""
+    (member,) = (await BrokerService(broker).groups.overview(ANYONE, "new")).members
+    return {place.topic for place in member.held}
+
+
+async def test_what_may_be_seen_and_not_read_is_no_topic_of_a_member_that_lives_here(
+    broker: Node,
+) -> None:
+    """Nobody would say so: it is not read, and the client does not know of it."""
+    rules = Granted(group("new", Verb.READ), topic("open", Verb.READ), topic(SECRET, Verb.DESCRIBE))
+    members = BrokerService(broker, rules).members
+    wanted = CooperativeJoin(
+        group_id="new",
+        topic_regex="open|canary-.*",
+        offset_reset=OffsetReset.EARLIEST,
+        client=CLIENT,
+    )
+    member = await members.join_cooperative(ANYONE, wanted)
+    assert await assigned_topics(broker) == {"open"}
+    rules.grants.add(topic(SECRET, Verb.READ))
+    broker.security.changed()
+    async with asyncio.timeout(10):
+        while await assigned_topics(broker) != {"open", SECRET}:
+            await members.heartbeat_cooperative(ANYONE, "new", member.member_id, None)
+            # Nothing else lets others run.
+            await asyncio.sleep(0)
 
 
 async def test_naming_a_topic_that_may_not_be_seen_refuses_the_heartbeat(broker: Node) -> None:

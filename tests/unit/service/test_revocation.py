@@ -107,6 +107,38 @@ async def test_a_fetch_that_waits(place: Place) -> None:
     assert other.error is None
 
 
+async def test_a_fetch_that_waits_is_told_though_nothing_comes(place: Place) -> None:
+    waiting = asyncio.create_task(_fetch(place, [part("orders"), part("other")]))
+    await until(lambda: place.is_waited_for("orders"))
+    await place.revoke("orders")
+    orders, other = await asyncio.wait_for(waiting, SOON_S)
+    assert isinstance(orders.error, TopicAccessDenied)
+    assert other.error is None
+
+
+async def test_a_fetch_goes_on_waiting_when_others_lose_their_rights(place: Place) -> None:
+    waiting = asyncio.create_task(_fetch(place, [part("orders")]))
+    await until(lambda: place.is_waited_for("orders"))
+    await place.revoke("other")
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await place.publish("orders")
+    (orders,) = await asyncio.wait_for(waiting, SOON_S)
+    assert orders.data
+
+
+async def test_many_fetches_that_wait_are_asked_in_slices(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.pace.SLICE_SECONDS", 0.0)
+    waiting = [asyncio.create_task(_fetch(place, [part("orders")])) for _ in range(20)]
+    await until(lambda: len(place.node.led.find("orders", 0).waiters) == len(waiting))
+    await place.revoke("other")
+    await place.revoke("orders")
+    for (orders,) in await asyncio.wait_for(asyncio.gather(*waiting), SOON_S):
+        assert isinstance(orders.error, TopicAccessDenied)
+
+
 async def _fetch(place: Place, parts: list[FetchPart]) -> list[Any]:
     return await place.service.log.fetch(ALICE, parts, **LIMITS)
 
@@ -130,8 +162,15 @@ async def test_a_session_that_waits_and_goes_on(place: Place) -> None:
     found = await asyncio.wait_for(waiting, SOON_S)
     assert isinstance(found["orders"].error, TopicAccessDenied)
     assert not found["orders"].data
-    # Nothing happens in the other one; whoever reads it is told all the same.
+    # Nothing happens in the other one; whoever waits for it is told all the same.
+    del parts["orders"]
+    ready.forget("orders")
+    waiting = asyncio.create_task(fetch(WAIT_MS))
+    await until(lambda: place.is_waited_for("other"))
     await place.revoke("other")
+    found = await asyncio.wait_for(waiting, SOON_S)
+    assert isinstance(found["other"].error, TopicAccessDenied)
+    # And whoever comes later.
     found = await asyncio.wait_for(fetch(WAIT_MS), SOON_S)
     assert isinstance(found["other"].error, TopicAccessDenied)
 

@@ -58,7 +58,15 @@ async def test_a_user_that_was_made_logs_in_by_its_password(open_broker: OpenBro
         assert BrokerService(node).users.user(ANYONE, "alice").is_admin
 
 
-@pytest.mark.parametrize("name", ["", BROKERS_USER, "a:b", "a/b", "*", "x" * 201])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", BROKERS_USER, "a:b", "a/b", "*", "x" * 201),
+        # Others would take them for somebody else, or terminals for a command.
+        *("alice ", " alice", "ali\u200bce", "a\u202eb", "a\u2028b", "\xa0a", "a\nb", "a\x9bb"),
+        "?",
+    ],
+)
 async def test_bad_names_are_refused(open_broker: OpenBroker, name: str) -> None:
     async with open_broker() as node:
         with pytest.raises(InvalidRequest, match="user name"):

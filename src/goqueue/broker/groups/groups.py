@@ -67,7 +67,7 @@ from goqueue.model.topics import OFFSETS_TOPIC, TopicView
 from goqueue.pace import Pace
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides
-from goqueue.state.groups.topic_regex import InvalidRegex
+from goqueue.state.groups.topic_regex import InvalidRegex, Search, Sees
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Ticket
 
@@ -100,8 +100,12 @@ class Groups:
         self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
         self._ended: dict[int, _Ended] = {}
-        # Held by the request whose regular expression is held against the topics.
+        # Whether rules let somebody see a topic. Set by those who know rules.
+        self.sees: Sees = lambda _viewer, _name: True
+        # Held by the request whose regular expression is held against the topics: what it finds
+        # must be known to those who search again, for the rights it went by may have changed.
         self._matching = asyncio.Lock()
+        self._rights_changed = False
         self._topics_changed = asyncio.Event()
         # As the machines know them, and the views that they were made from.
         self._topics: tuple[Mapping[str, TopicView], Topics] = ({}, Topics())
@@ -127,6 +131,7 @@ class Groups:
             settings=self._settings,
             new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
             spare_bytes=self._spare_bytes,
+            sees=lambda viewer, name: self.sees(viewer, name),
             stats=self.rebalances,
             clock_ms=self._host.clock_ms,
         )
@@ -191,7 +196,8 @@ class Groups:
         self, group: ReadableGroup, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
         if request.subscribed_regex:
-            await self._match_topics(group, request.subscribed_regex)
+            search = Search(request.subscribed_regex, request.client.viewer)
+            await self._match_topics(group, search)
         return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
 
     async def streams_heartbeat(
@@ -199,14 +205,14 @@ class Groups:
     ) -> StreamsGroupHeartbeatResult:
         return await self.ask_new(group, timed(GroupMachine.streams_heartbeat, request))
 
-    async def _match_topics(self, group: str, regex: str) -> None:
+    async def _match_topics(self, group: str, search: Search) -> None:
         """In slices, one pattern at a time."""
         shard = await self.state.shard_for(group)
         # The machine refuses it with the reason.
         with suppress(InvalidRegex):
             async with self._matching:
                 pace = Pace()
-                for _ in shard.machine.match_topics(regex):
+                for _ in shard.machine.match_topics(search):
                     if pace.is_over:
                         await pace.rest()
 
@@ -379,6 +385,11 @@ class Groups:
             shard.take(shard.machine.on_topics_changed(self.topics_now()))
         self._topics_changed.set()
 
+    def rights_changed(self) -> None:
+        """Members may now see other topics."""
+        self._rights_changed = True
+        self._topics_changed.set()
+
     def topics_now(self) -> Topics:
         """There may be thousands, of which one has changed: the others are taken over."""
         before, topics = self._topics
@@ -393,15 +404,17 @@ class Groups:
         return topics
 
     async def match_topics_forever(self) -> None:
-        """Hold regular expressions against new topics, in slices."""
+        """Hold regular expressions against new topics and other rights, in slices."""
         while True:
             await self._topics_changed.wait()
             self._topics_changed.clear()
             pace = Pace()
-            for shard in self.state.loaded_shards():
-                for _ in shard.machine.catch_up_topics():
-                    if pace.is_over:
-                        await pace.rest()
+            async with self._matching:
+                by_rights, self._rights_changed = self._rights_changed, False
+                for shard in self.state.loaded_shards():
+                    for _ in shard.machine.catch_up(by_rights=by_rights):
+                        if pace.is_over:
+                            await pace.rest()
 
     async def _ask(self, group: str, command: Command[WatchedGroupMachine, R]) -> R:
         shard = await self.state.shard_for(group)

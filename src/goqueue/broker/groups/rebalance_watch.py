@@ -35,6 +35,7 @@ from goqueue.state.groups.records import (
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.states import MemberState
 from goqueue.state.groups.streams.group import StreamsGroup, StreamsMember
+from goqueue.state.groups.topic_regex import Sees
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Keys are MessagePack arrays that begin with their tag. Offset records, nearly all there are, are
@@ -59,11 +60,12 @@ class WatchedGroupMachine(GroupMachine):
         settings: GroupSettings,
         new_id: Callable[[], str],
         spare_bytes: Callable[[], int],
+        sees: Sees,
         *,
         stats: RebalanceStats,
         clock_ms: Callable[[], int],
     ) -> None:
-        super().__init__(settings, new_id, spare_bytes)
+        super().__init__(settings, new_id, spare_bytes, sees)
         self._stats = stats
         self._clock_ms = clock_ms
         # Members that said good-bye, until their group's next generation.

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
-from goqueue.broker.partitions.waiting import FetchWaiter
+from goqueue.broker.partitions.waiting import FetchWaiter, WhileWaiting
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import RECORD_COUNT_PLACE, iterate_batches
 from goqueue.model.errors import CorruptBatch, GoQueueError, UnknownTopicId
@@ -37,6 +38,7 @@ async def fetch(
     max_bytes: int,
     isolation: Isolation,
     nearest: Nearest | None = None,
+    while_waiting: WhileWaiting = nullcontext,
 ) -> list[FetchedPart]:
     """Answer in the order asked. Returns at once on enough bytes or any error."""
     loop = asyncio.get_running_loop()
@@ -58,7 +60,8 @@ async def fetch(
             partition.high_watermark == part.high_watermark
             for partition, part in zip(watched, parts, strict=True)
         ):
-            await waiter.wait(watched, wait_s)
+            async with while_waiting():
+                await waiter.wait(watched, wait_s)
 
 
 def is_settled(part: FetchedPart) -> bool:

@@ -1,6 +1,7 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
 from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -14,6 +15,7 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.ready_fetching import CheckPart, ReaderFetch
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.partitions.waiting import WhileWaiting
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
 from goqueue.model.errors import (
     GoQueueError,
@@ -218,6 +220,7 @@ class Log:
         isolation: Isolation,
         consumer: str | None = None,
         rack: str = "",
+        while_waiting: WhileWaiting = nullcontext,
     ) -> list[FetchedPart]:
         """Batches as they are stored, in the order asked for.
 
@@ -232,6 +235,7 @@ class Log:
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
             nearest=self._nearest_to(rack),
+            while_waiting=while_waiting,
         )
         if consumer is not None and self._stories.is_enabled:
             self._stories.fetched(parts, fetched, consumer)
@@ -250,6 +254,7 @@ class Log:
         looks_at_all: bool,
         consumer: str,
         rack: str = "",
+        while_waiting: WhileWaiting = nullcontext,
     ) -> dict[Hashable, FetchedPart]:
         """As `fetch`, of those of `wanted` that are ready; `check` tells what the caller may read.
 
@@ -265,7 +270,9 @@ class Log:
             looks_at_all=looks_at_all,
             nearest=self._nearest_to(rack),
         )
-        found = await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+        found = await fetching.run(
+            max_wait_ms=max_wait_ms, min_bytes=min_bytes, while_waiting=while_waiting
+        )
         if self._stories.is_enabled:
             self._stories.fetched(
                 [fetching.asked[key] for key in found], list(found.values()), consumer

@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import nullcontext
 
 from goqueue.broker.partitions.fetching import (
     SLICE_PARTS,
@@ -12,6 +13,7 @@ from goqueue.broker.partitions.fetching import (
     read_part,
 )
 from goqueue.broker.partitions.ready_list import ReadyList, Watch
+from goqueue.broker.partitions.waiting import WhileWaiting
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.rights import ReadablePart
@@ -45,7 +47,9 @@ class ReadyFetch(ABC):
     def _watch(self, key: Hashable, part: FetchPart) -> bool:
         """Wait for something to read; False if there is something."""
 
-    async def run(self, *, max_wait_ms: int, min_bytes: int) -> dict[Hashable, FetchedPart]:
+    async def run(
+        self, *, max_wait_ms: int, min_bytes: int, while_waiting: WhileWaiting = nullcontext
+    ) -> dict[Hashable, FetchedPart]:
         """Returns at once on enough bytes or any error."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + max_wait_ms / 1000
@@ -71,7 +75,8 @@ class ReadyFetch(ABC):
             ):
                 return self._found
             if not has_news:
-                await ready.wait(min_bytes - look.bytes, wait_s)
+                async with while_waiting():
+                    await ready.wait(min_bytes - look.bytes, wait_s)
 
     async def _look(self, look: "_Look", taken: list[Hashable]) -> None:
         for count, key in enumerate(taken, 1):

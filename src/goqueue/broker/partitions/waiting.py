@@ -2,8 +2,12 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+# Around a wait, of those that come to it: it may end the wait by an error.
+WhileWaiting = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Waiter(ABC):

@@ -62,9 +62,10 @@ class ScramRecords:
         user = image.users.get(claim.name)
         if user is None or mechanism not in user.scram:
             return self._nobody(mechanism, claim)
-        return FoundRecord(
-            user.scram[mechanism], Login(principal=user.principal, mechanism=mechanism)
+        login = Login(
+            principal=user.principal, mechanism=mechanism, user_created_ms=user.created_ms
         )
+        return FoundRecord(user.scram[mechanism], login)
 
     def _nobody(self, mechanism: str, claim: Claim) -> FoundRecord:
         """The same at every time and every broker: a salt that changes would tell."""
@@ -99,12 +100,13 @@ def token_password(master_key: MasterKey, token: DelegationToken) -> str:
 def _of_token(mechanism: str, token: DelegationToken, image: SecurityImage) -> Login | None:
     """Who holds a token acts as its owner. One of an owner who is gone is worth nothing."""
     name = token.owner.partition(":")[2]
-    if token.is_of_user and name not in image.users:
+    user = image.users.get(name) if token.is_of_user else None
+    if token.is_of_user and user is None:
         return None
     return Login(
         principal=Principal(USER_KIND, name, token.tenant),
         mechanism=mechanism,
         expires_ms=token.expires_ms,
         token_id=token.id,
-        is_stored=token.is_of_user,
+        user_created_ms=None if user is None else user.created_ms,
     )

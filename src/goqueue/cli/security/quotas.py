@@ -1,5 +1,6 @@
 """`goqueue quotas`: what users, clients and addresses may use per second, and what they use."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -161,7 +162,7 @@ def _value(text: str) -> tuple[str, float]:
         value = float(number) if size is None else float(size)
     except ValueError:
         separator = ""
-    if not separator:
+    if not separator or not math.isfinite(value):
         raise typer.BadParameter(f"{text!r} is not NAME=NUMBER, such as producer_byte_rate=5MB")
     return name, value
 

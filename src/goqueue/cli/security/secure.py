@@ -59,7 +59,8 @@ def init(
     from goqueue.cli.security.set_up import SetUp
 
     done = SetUp(
-        folder=folder.absolute(),
+        # Through links: what is made there may have to be taken back.
+        folder=folder.resolve(),
         data_dir=data_dir.absolute(),
         hosts=tuple(hosts or ()),
         admin=admin,

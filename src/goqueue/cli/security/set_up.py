@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import secrets
 import shutil
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ class SetUp:
             self._take_back(was_there=was_there)
             raise
         host = self.hosts[0] if self.hosts else LOCAL_HOSTS[0]
+        host = f"[{host}]" if ":" in host else host
         profiles.put(
             self.profile,
             Profile(
@@ -81,15 +83,29 @@ class SetUp:
         if "/" in self.admin or self.admin.startswith("."):
             raise CommandFailed(f"--admin: {self.admin!r} is part of the name of a file here")
         check_profile_name(self.profile)
-        if self.folder.exists() and any(self.folder.iterdir()):
+        if self.hosts and self.hosts[0].startswith("*"):
             raise CommandFailed(
-                f"{self.folder} is not empty, and nothing is written over: choose another --dir; "
-                "for a new certificate of the same CA there is `goqueue secure renew`"
+                f"--host: clients are told the first one, so that it cannot be {self.hosts[0]!r}"
             )
+        self._check_folder()
         profiles = ProfilesFile()
         if self.profile in profiles.load().profiles:
             raise CommandFailed(
                 f"{profiles.path} has a profile {self.profile!r} already; choose another --profile"
+            )
+
+    def _check_folder(self) -> None:
+        if not self.folder.exists():
+            return
+        if not self.folder.is_dir():
+            raise CommandFailed(f"--dir: {self.folder} is no folder")
+        if self.folder.stat().st_uid != os.geteuid():
+            # Its owner could put other files in their place.
+            raise CommandFailed(f"--dir: {self.folder} belongs to somebody else")
+        if any(self.folder.iterdir()):
+            raise CommandFailed(
+                f"{self.folder} is not empty, and nothing is written over: choose another --dir; "
+                "for a new certificate of the same CA there is `goqueue secure renew`"
             )
 
     def _write(self) -> Path:
@@ -117,9 +133,12 @@ class SetUp:
         return password_file
 
     def _take_back(self, *, was_there: bool) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if was_there:
-            self.folder.mkdir(mode=0o700)
+        made = self.folder.iterdir() if was_there else [self.folder]
+        for each in made:
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
 
     def _settings(self, made: MadeCertificates, master_key: Path) -> str:
         lines = ["# Written by `goqueue secure init`; see docs/security.md."]

@@ -1,5 +1,6 @@
 """`goqueue tenants`: users and things that know nothing of those of others."""
 
+import math
 from typing import Annotated, Any, Final
 
 import typer
@@ -174,7 +175,9 @@ def _numbers(texts: list[str] | None) -> dict[str, float]:
         try:
             found[name] = float(number)
         except ValueError:
-            raise typer.BadParameter(f"{name}: {text!r} is not a number") from None
+            found[name] = math.nan
+        if not math.isfinite(found[name]):
+            raise typer.BadParameter(f"{name}: {text!r} is not a number")
     return found
 
 

@@ -14,19 +14,22 @@ T = TypeVar("T")
 BODIES_HELD_MAX_BYTES: Final = 512 * 1024 * 1024
 
 
-async def read_json(bodies: BodyReader, headers: Headers, receive: Receive) -> bytes:
-    """The whole body of a request that says it is JSON."""
+async def read_json(
+    bodies: BodyReader, headers: Headers, receive: Receive, *, limit: str | None = None
+) -> bytes:
+    """The whole body of a request that says it is JSON. `limit`: what one is told that is larger
+    than its reader takes, if that is not the setting."""
     length = _check_headers(headers)
     try:
         return await bodies.read(headers, length, receive)
     except BodyRefused as refused:
-        raise _refusal(refused.fault, bodies.max_bytes) from None
+        said = limit or f"http.request.max.bytes = {bodies.max_bytes}"
+        raise _refusal(refused.fault, said) from None
 
 
-def _refusal(fault: BodyFault, max_bytes: int) -> Refusal:
+def _refusal(fault: BodyFault, limit: str) -> Refusal:
     if fault is BodyFault.TOO_LARGE:
-        said = f"the body is larger than http.request.max.bytes = {max_bytes}"
-        return Refusal(413, "request_too_large", said)
+        return Refusal(413, "request_too_large", f"the body is larger than {limit}")
     if fault is BodyFault.TOO_MUCH_AT_ONCE:
         return Refusal(503, "overloaded", "too many large requests are under way")
     return Refusal(400, "disconnected", "the connection ended before the body did")

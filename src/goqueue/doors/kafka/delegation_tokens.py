@@ -7,6 +7,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 
@@ -21,6 +22,13 @@ def period_ms(span: timedelta) -> int | None:
     """None for a negative one, with which clients say that they ask for none."""
     milliseconds = span // _MILLISECOND
     return None if milliseconds < 0 else milliseconds
+
+
+def is_by_token(context: RequestContext) -> bool:
+    """Whether who asks logged in by a token itself."""
+    session = context.services.sasl.of(context.connection)
+    login = None if session is None else session.login
+    return login is not None and login.token_id is not None
 
 
 async def new_end(changed: Awaitable[int]) -> Message:

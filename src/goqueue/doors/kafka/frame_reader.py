@@ -79,7 +79,10 @@ class FrameReader:
         if self._partial is not None or self._unread or nbytes < _LENGTH.size:
             return None
         (size,) = _LENGTH.unpack_from(self._scratch)
-        if size + _LENGTH.size != nbytes or size > self._limits.smallest_bytes:
+        if (
+            size + _LENGTH.size != nbytes
+            or not _API_KEY.size <= size <= self._limits.smallest_bytes
+        ):
             return None
         self._memory.take(size)
         return memoryview(bytearray(self._scratch[_LENGTH.size : nbytes]))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.kafka.call_room import CallRoom
@@ -17,7 +17,7 @@ from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
-from goqueue.doors.kafka.tenant_names import tenant_names
+from goqueue.doors.kafka.tenant_names import CONTENTS_AT_ONCE_BYTES, tenant_names
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.writing import Message
@@ -30,6 +30,8 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from goqueue.doors.kafka.request_limits import RequestLimits
@@ -59,6 +61,8 @@ class DoorServices:
     large_requests_that_wait: LargeRequests = field(default_factory=LargeRequests)
     # Held by the answer of very many elements that is being written.
     large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Held by who looks for names in very many bytes.
+    large_contents: asyncio.Lock = field(default_factory=asyncio.Lock)
     lost: LostConnections = field(default_factory=LostConnections)
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
@@ -159,12 +163,25 @@ class Operation:
         return self._answer_tenant(context, request)
 
     async def _answer_tenant(self, context: RequestContext, request: Any) -> Message | None:
-        tenant = context.caller.principal.tenant
         names = tenant_names(self.api_key, context.version)
         if request is not None:
-            request = names.inner(request, tenant)
+            asked = names.contents_asked(request)
+            request = await _renamed(context, names.inner, request, asked)
         message = await self.handle(context, request)
-        return None if message is None else names.local(message, tenant)
+        if message is None:
+            return None
+        return await _renamed(context, names.local, message, names.contents_told(message))
+
+
+async def _renamed(
+    context: RequestContext, rename: Callable[[T, str], T], value: T, contents_bytes: int
+) -> T:
+    tenant = context.caller.principal.tenant
+    if contents_bytes <= CONTENTS_AT_ONCE_BYTES:
+        return rename(value, tenant)
+    # Megabytes of names take seconds. One at a time, as a thread takes turns with the event loop.
+    async with context.services.large_contents:
+        return await asyncio.to_thread(rename, value, tenant)
 
 
 def recognised(operations: Mapping[int, Operation], header: RequestHeader) -> Operation:

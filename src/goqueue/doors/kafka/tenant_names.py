@@ -7,7 +7,7 @@ tenant.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
@@ -36,11 +36,20 @@ _DESCRIBE_GROUPS: Final = 15
 _CONSUMER_GROUP_DESCRIBE: Final = 69
 
 
+# Bytes in which names are looked for in one go; that many have twenty thousand names at most, and
+# take some milliseconds. More are looked at in a thread.
+CONTENTS_AT_ONCE_BYTES: Final = 64 * 1024
+# Beside its bytes, each content costs some microseconds.
+_CONTENT_BYTES: Final = 64
+
+
 class TenantNames(NamedTuple):
-    """Of one operation at one version."""
+    """Of one operation at one version. Contents are bytes of clients that have names in them."""
 
     inner: Callable[[Any, str], Any]
     local: Callable[[Message, str], Message]
+    contents_asked: Callable[[Any], int]
+    contents_told: Callable[[Message], int]
 
 
 def _to_inner(value: str, tenant: str) -> str:
@@ -100,7 +109,33 @@ def tenant_names(api_key: int, version: int) -> TenantNames:
     return TenantNames(
         inner=_request_renamer(request, api_key, "") or _unchanged,
         local=_answer_renamer(answer, api_key, "") or _unchanged,
+        contents_asked=_CONTENTS_ASKED.get(api_key, _no_contents),
+        contents_told=_CONTENTS_TOLD.get(api_key, _no_contents),
     )
+
+
+def _sizes(contents: Iterable[bytes]) -> int:
+    return sum(len(each) + _CONTENT_BYTES for each in contents)
+
+
+def _no_contents(_: object) -> int:
+    return 0
+
+
+_CONTENTS_ASKED: Final[Mapping[int, Callable[[Any], int]]] = {
+    _JOIN_GROUP: lambda request: _sizes(each.metadata for each in request.protocols),
+    _SYNC_GROUP: lambda request: _sizes(each.assignment for each in request.assignments),
+}
+_CONTENTS_TOLD: Final[Mapping[int, Callable[[Message], int]]] = {
+    _JOIN_GROUP: lambda answer: _sizes(each["metadata"] for each in answer["members"]),
+    _SYNC_GROUP: lambda answer: _sizes((answer["assignment"],)),
+    _DESCRIBE_GROUPS: lambda answer: _sizes(
+        content
+        for group in answer["groups"]
+        for member in group["members"]
+        for content in (member["member_metadata"], member["member_assignment"])
+    ),
+}
 
 
 def _unchanged(value: Any, _tenant: str) -> Any:

@@ -185,11 +185,12 @@ def _header_moment(headers: dict[bytes, str]) -> datetime:
     try:
         # RFC 9110, 5.6.7.
         moment = parsedate_to_datetime(headers[b"date"])
+        # The last hours of the year 9999 are past the end of time in UTC.
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (KeyError, ValueError, OverflowError):
         raise _incomplete(
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
         ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _moment(text: str) -> datetime:
@@ -209,7 +210,8 @@ def _check_time(claim: Claim, now: datetime) -> None:
         if now - claim.moment > SKEW:
             raise _expired(f"Signature expired: {said} is now earlier than {clock} - 15 min.")
     elif now > claim.moment + claim.expires:
-        raise _expired(f"Signature expired: {said} was good for {claim.expires.seconds} s.")
+        good_for_s = round(claim.expires.total_seconds())
+        raise _expired(f"Signature expired: {said} was good for {good_for_s} s.")
 
 
 # --- what it is held against --------------------------------------------------------------

@@ -23,8 +23,10 @@ _ACCOUNT_DIGITS: Final = 12
 _URL: Final = re.compile(r"((?:https?://[^/]+)?/\d{1,20}/)?([^/?#:]+)")
 _ARN: Final = re.compile(r"(arn:[a-z-]{1,20}:sqs:[a-z0-9-]{0,32}:\d{1,20}:)([^:/\"\s]+)")
 _ACCOUNT_OF: Final = re.compile(rf"(?<=[:/]){ACCOUNT}(?=[:/])")
-# Attributes of queues that name others.
-_POLICIES: Final = ("RedrivePolicy", "RedriveAllowPolicy")
+# Attributes of queues with ARNs of queues in them, and those that answers have besides. All others
+# of an answer are the client's own, such as the group of a message, and stay as they are.
+_POLICIES: Final = ("RedrivePolicy", "RedriveAllowPolicy", "Policy")
+_ADDRESSED: Final = (*_POLICIES, "QueueArn", "DeadLetterQueueSourceArn")
 _SENDER: Final = "SenderId"
 
 T = TypeVar("T")
@@ -104,7 +106,9 @@ def _local_addresses(tenant: str, text: str) -> str:
 
 
 def _local_attribute(tenant: str, name: str, text: str) -> str:
-    return account_of(tenant) if name == _SENDER else _local_addresses(tenant, text)
+    if name == _SENDER:
+        return account_of(tenant)
+    return _local_addresses(tenant, text) if name in _ADDRESSED else text
 
 
 # --- both ---------------------------------------------------------------------------------
@@ -123,6 +127,18 @@ def _within_handle(change: Change) -> Change:
     return changed
 
 
+def _within_token(change: Change) -> Change:
+    """A page's token is a name in hexadecimal; what is none is refused where it is read."""
+
+    def changed(tenant: str, token: str) -> str:
+        try:
+            return change(tenant, bytes.fromhex(token).decode()).encode().hex()
+        except ValueError:
+            return token
+
+    return changed
+
+
 _INNER: Final[dict[str, Change]] = {
     "queue_url": _inner_url,
     "queue_name": inner_name,
@@ -132,6 +148,7 @@ _INNER: Final[dict[str, Change]] = {
     "source_arn": _inner_arns,
     "destination_arn": _inner_arns,
     "task_handle": _within_handle(_inner_arns),
+    "next_token": _within_token(inner_name),
 }
 _LOCAL: Final[dict[str, Change]] = {
     "queue_url": _local_addresses,
@@ -140,5 +157,6 @@ _LOCAL: Final[dict[str, Change]] = {
     "source_arn": _local_addresses,
     "destination_arn": _local_addresses,
     "task_handle": _within_handle(_local_addresses),
+    "next_token": _within_token(local_name),
     "message": local_text,
 }

@@ -42,6 +42,8 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = entrance.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        # With a buffer to fill it returns how many bytes it put there.
+        self._read_into = cast(Callable[[int, memoryview], int], self._tls.read)
         self._first_bytes = b""
         self._timer: asyncio.TimerHandle | None = None
         # None until the handshake is done.
@@ -188,17 +190,16 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         """False if there is not a whole record."""
         protocol = cast(asyncio.BufferedProtocol, self._protocol)
         buffer = cast(memoryview, protocol.get_buffer(-1))
-        read, size = self._tls.read, len(buffer)
+        read, incoming, size = self._read_into, self._incoming, len(buffer)
         filled, count, is_whole = 0, -1, True
         try:
-            while filled < size:
-                count = int(cast(int, read(size - filled, cast(bytearray, buffer[filled:]))))
+            # A call takes one record, or as much of it as there is room for.
+            while not filled or (filled < size and incoming.pending):
+                count = read(size - filled, buffer[filled:])
                 if not count:
                     is_whole = False
                     break
                 filled += count
-                if not self._has_more():
-                    break
         except ssl.SSLWantReadError:
             is_whole, count = False, -1
         if filled:

@@ -32,8 +32,13 @@ class Standing:
         return asyncio.current_task() in self._revoked
 
     def look_again(self) -> None:
-        """Something has changed."""
-        ended = [task for task, login in self._logins.items() if not login.is_current()]
+        """Something has changed. Who ends its own log-in by a request has that one answered."""
+        asking = asyncio.current_task()
+        ended = [
+            task
+            for task, login in self._logins.items()
+            if task is not asking and not login.is_current()
+        ]
         for task in ended:
             del self._logins[task]
             self._revoked.add(task)

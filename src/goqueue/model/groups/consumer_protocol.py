@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 PROTOCOL_TYPE: Final = "consumer"
 
+INT16_MAX: Final = 2**15 - 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -166,7 +167,10 @@ def rename_assigned(data: bytes, rename: Callable[[str], str]) -> bytes:
 
 
 def _renamed(reader: _Reader, rename: Callable[[str], str]) -> bytes:
-    return _string(rename(reader.string()))
+    """One that is too long then is no topic's, and must not keep the others from being renamed."""
+    name = reader.string()
+    encoded = rename(name).encode()
+    return _string(name) if len(encoded) > INT16_MAX else _INT16.pack(len(encoded)) + encoded
 
 
 def _renamed_partitions(

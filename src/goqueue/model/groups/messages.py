@@ -12,6 +12,7 @@ import msgspec
 
 from goqueue.model.groups.assignment import Assignment
 from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.viewer import Viewer
 from goqueue.model.names import TopicPartition, topic_partition
 
 UNKNOWN_MEMBER_ID = ""
@@ -37,6 +38,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     client_id: str = ""
     host: str = ""
+    # Not shown; None: it sees all topics.
+    viewer: Viewer | None = None
 
 
 # --- the classic protocol -----------------------------------------------------------------

@@ -39,7 +39,9 @@ def inner_context(tenant: str, context: str) -> str:
 
 
 def local_context(tenant: str, context: str) -> str:
-    return DEFAULT_CONTEXT + context.removeprefix(f"{DEFAULT_CONTEXT}{tenant}{SEPARATOR}")
+    """The default context is there for everybody, also before there is anything in it."""
+    own = f"{DEFAULT_CONTEXT}{tenant}{SEPARATOR}"
+    return DEFAULT_CONTEXT + context.removeprefix(own) if context.startswith(own) else context
 
 
 def local_words(tenant: str, text: str) -> str:

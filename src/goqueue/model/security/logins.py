@@ -12,11 +12,12 @@ CERTIFICATE: Final = "CERTIFICATE"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
     """`expires_ms`: when what it was made by ends. `token_id`: the delegation token that it was
-    made by. `is_stored`: the principal is a user that the broker keeps, and not only one that a
-    token of somebody else speaks of; the log-in ends with that user."""
+    made by. `user_created_ms`: of the user that the broker keeps, with whom the log-in ends, also
+    where another one of the same name is made at once; None for brokers, and for names of which
+    only a certificate or somebody else's token speaks."""
 
     principal: Principal
     mechanism: str
     expires_ms: int | None = None
     token_id: str | None = None
-    is_stored: bool = True
+    user_created_ms: int | None = None

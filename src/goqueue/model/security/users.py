@@ -21,7 +21,9 @@ BROKERS_USER: Final = "__brokers__"
 BROKER_KIND: Final = "Broker"
 BROKERS: Final = Principal(BROKER_KIND, "brokers")
 # A name is shown in logs, lies in a key of the metadata, and stands before a colon in Basic's.
-_NAME: Final = re.compile(r"[^\x00-\x1f\x7f:/*]+")
+_NAME: Final = re.compile(r"[^:/*]+")
+# As the audit calls those whom nobody knows.
+UNKNOWN_USER: Final = "?"
 
 
 class ScramRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +55,17 @@ class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def check_user_name(name: str) -> None:
     if len(name) > NAME_MAX_LENGTH or _NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"user name: must have 1 to {NAME_MAX_LENGTH} characters, and no control characters, "
-            "colons, slashes or asterisks"
+            f"user name: must have 1 to {NAME_MAX_LENGTH} characters, and no colons, slashes or "
+            "asterisks"
         )
+    # Two users must not look the same in a list.
+    if not name.isprintable() or name != name.strip():
+        raise InvalidRequest(
+            "user name: must have no control characters or others that cannot be seen, and no "
+            "spaces at its ends"
+        )
+    if name == UNKNOWN_USER:
+        raise InvalidRequest(f"user name: {UNKNOWN_USER} stands for users that nobody knows")
     if name.startswith(RESERVED_PREFIX):
         raise InvalidRequest(f"user name: {RESERVED_PREFIX} at its beginning is for brokers")
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +27,9 @@ CERTIFICATE_DAYS: Final = 397
 # Clocks differ.
 _BACKDATED: Final = timedelta(hours=1)
 HOSTS_MAX: Final = 100
+# RFC 1123, 2.1, with the underscores of container networks; a star stands for one part.
+_PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME: Final = re.compile(rf"(?:\*\.)?{_PART}(?:\.{_PART})*")
 _KEY_MODE: Final = 0o600
 _CERTIFICATE_MODE: Final = 0o644
 
@@ -55,6 +59,8 @@ def make_certificates(
     `client` is the common name of a certificate for a client, `<client>.pem` and `<client>.key`.
     `FileExistsError` where one of the others is there already, unless `renew` replaces it.
     """
+    for host in hosts:
+        _check_host(host)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ca, ca_key = _ca(folder)
     broker, broker_key = folder / BROKER_FILE, folder / BROKER_KEY_FILE
@@ -65,6 +71,20 @@ def make_certificates(
     certificate, key = _client_files(folder, client)
     _signed(ca, ca_key, certificate, key, name=client, hosts=(), days=days, renew=renew)
     return made._replace(client=certificate, client_key=key)
+
+
+def _check_host(host: str) -> None:
+    """What clients can connect to: neither an URL, nor an address with a port."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        # Names do not end in a number: that is an address with a part missing.
+        is_name = _HOST_NAME.fullmatch(host) and not host.rpartition(".")[2].isdigit()
+        if not is_name:
+            raise InvalidRequest(f"hosts: {host!r} is no name or address") from None
+    else:
+        if address.is_unspecified:
+            raise InvalidRequest(f"hosts: {host} is every address, and none to be reached by")
 
 
 def _client_files(folder: Path, client: str) -> tuple[Path, Path]:
@@ -184,10 +204,7 @@ def _alternative_names(hosts: Sequence[str]) -> "list[GeneralName]":
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:
-            try:
-                names.append(x509.DNSName(host))
-            except ValueError as error:
-                raise InvalidRequest(f"hosts: {host!r} is no name or address") from error
+            names.append(x509.DNSName(host))
     return names
 
 

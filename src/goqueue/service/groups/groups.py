@@ -43,6 +43,7 @@ from goqueue.model.groups.rebalances import AllRebalances, GroupRebalances, Reba
 from goqueue.model.groups.refusals import check
 from goqueue.model.names import by_topic, topic_partition
 from goqueue.model.rights import ReadableTopic, Resource
+from goqueue.pace import in_slices
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited, group_error
 
@@ -78,23 +79,17 @@ class GroupService:
     async def consumer_heartbeat(
         self, caller: Caller, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
-        """Of what a regular expression finds, the caller is given only what it may see."""
+        """A regular expression finds what the caller may see, now and whenever rules change."""
         group = self._access.readable_group(caller, request.group_id)
-        for topic in request.subscribed_topics or ():
+        async for topic in in_slices(request.subscribed_topics or ()):
             self._access.describable_topic(caller, topic)
         if request.subscribed_regex:
             regex = self._access.pattern(caller, request.subscribed_regex)
             request = replace(request, subscribed_regex=regex)
-        result = await self._groups.consumer_heartbeat(group, request)
-        if not result.assignment:
-            return result
-        topics = self._node.image.topics_by_id
-        visible = {
-            topic_id: partitions
-            for topic_id, partitions in result.assignment.items()
-            if topic_id not in topics or self._access.sees_topic(caller, topics[topic_id].name)
-        }
-        return replace(result, assignment=visible)
+        if self._access.has_rules:
+            client = replace(request.client, viewer=self._access.viewer(caller))
+            request = replace(request, client=client)
+        return await self._groups.consumer_heartbeat(group, request)
 
     # --- offsets --------------------------------------------------------------------------
 
@@ -147,7 +142,7 @@ class GroupService:
         readable = self._access.readable_topics(caller)
         topics: dict[ReadableTopic, list[int]] = {}
         refused: list[CommittedPartition] = []
-        for name, indexes in request.topics.items():
+        async for name, indexes in in_slices(request.topics.items()):
             if name in readable:
                 topics[self._access.readable_topic(caller, name)] = list(indexes)
                 continue

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
@@ -65,7 +67,12 @@ class HostedMemberService:
         rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
         if wanted.topic_regex:
-            wanted = replace(wanted, topic_regex=self._access.pattern(caller, wanted.topic_regex))
+            viewer = self._access.viewer(caller, must_read=True)
+            wanted = replace(
+                wanted,
+                topic_regex=self._access.pattern(caller, wanted.topic_regex),
+                client=structs.replace(wanted.client, viewer=viewer),
+            )
         return await self._members.join_cooperative(rights, wanted)
 
     async def heartbeat_cooperative(

@@ -36,6 +36,7 @@ from goqueue.model.queues.share import (
 from goqueue.model.rights import DescribableGroup, ReadableTopic, Resource, Verb
 from goqueue.model.security.quotas import LimitReached
 from goqueue.model.topics import PartitionView
+from goqueue.pace import in_slices
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited, group_error
 
@@ -53,7 +54,7 @@ class ShareGroupService:
         self, caller: Caller, request: ShareGroupHeartbeat
     ) -> ShareGroupHeartbeatResult:
         group = self._access.readable_group(caller, request.group_id)
-        for topic in request.subscribed_topics or ():
+        async for topic in in_slices(request.subscribed_topics or ()):
             self._access.describable_topic(caller, topic)
         return await self._groups.heartbeat(group, request)
 

@@ -17,6 +17,7 @@ from goqueue.model.groups.streams_messages import (
 )
 from goqueue.model.groups.topology import ApplicationTopic
 from goqueue.model.topics import NewTopic
+from goqueue.pace import in_slices
 from goqueue.service.security.access import Access
 from goqueue.service.topic_making import TopicMaking
 from goqueue.state.membership.feature_levels import Feature
@@ -41,7 +42,7 @@ class StreamsGroupService:
         member has its tasks with a later heartbeat."""
         group = self._access.readable_group(caller, request.group_id)
         if request.topology is not None:
-            for topic in sorted(request.topology.topics):
+            async for topic in in_slices(sorted(request.topology.topics)):
                 self._access.describable_topic(caller, topic)
             # Only who joins makes a group; what else is asked stores nothing that is new.
             await self._node.changes.begin_use(Feature.STREAMS_GROUPS)

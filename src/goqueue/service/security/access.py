@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Final, cast
 from uuid import UUID
 
-from goqueue.model.caller import Caller, Door
+from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import (
     AccessDenied,
     TopicAccessDenied,
     UnknownTopicId,
 )
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
+from goqueue.model.groups.viewer import Viewer
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import TopicPartition, check_no_separator
 from goqueue.model.rights import (
@@ -406,6 +407,17 @@ class Access:
     def pattern(self, caller: Caller, text: str) -> str:
         """A regular expression of the caller, as one over inner names."""
         return inner_pattern(caller.principal.tenant, text)
+
+    def viewer(self, caller: Caller, *, must_read: bool = False) -> Viewer | None:
+        """For whom such a regular expression finds topics."""
+        return Viewer(*caller.principal, caller.address, must_read) if self.has_rules else None
+
+    def sees_found(self, viewer: Viewer, name: str) -> bool:
+        """Whether it finds this one."""
+        principal = Principal(viewer.kind, viewer.name, viewer.tenant)
+        caller = Caller(principal=principal, door=Door.KAFKA, address=viewer.address)
+        verb = Verb.READ if viewer.must_read else Verb.DESCRIBE
+        return self.allows(caller, Resource.TOPIC, name, verb)
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""

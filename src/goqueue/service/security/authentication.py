@@ -6,7 +6,7 @@ from goqueue.broker.node import Node
 from goqueue.model.caller import Principal
 from goqueue.model.security.errors import AuthenticationFailed
 from goqueue.model.security.logins import CERTIFICATE, Login
-from goqueue.model.security.users import BROKERS, USER_KIND
+from goqueue.model.security.users import BROKERS, USER_KIND, User
 from goqueue.service.security.log_in_notes import LogInNotes
 
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -30,15 +30,13 @@ class Authentication:
             self.notes.failed(_PASSWORD, name)
             await self.delay()
             raise AuthenticationFailed("authentication failed: user name or password are wrong")
-        self.notes.succeeded(found, _PASSWORD)
-        return found
+        self.notes.succeeded(found.principal, _PASSWORD)
+        return found.principal
 
-    async def of_password(self, name: str, password: str) -> Principal | None:
+    async def of_password(self, name: str, password: str) -> User | None:
         """As `by_password`, without the delay and without a note: who asks sees to it."""
         user = self._security.image.users.get(name)
-        if await self._security.passwords.fits(user, password) and user is not None:
-            return user.principal
-        return None
+        return user if await self._security.passwords.fits(user, password) else None
 
     async def by_jwt(self, token: str) -> Login:
         """By a token of the identity provider."""
@@ -66,7 +64,7 @@ class Authentication:
             principal=Principal(USER_KIND, bearer.name) if user is None else user.principal,
             mechanism=OAUTHBEARER,
             expires_ms=bearer.expires_ms,
-            is_stored=user is not None,
+            user_created_ms=None if user is None else user.created_ms,
         )
 
     def of_certificate(self, name: str) -> Login:
@@ -75,7 +73,7 @@ class Authentication:
         return Login(
             principal=Principal(USER_KIND, name) if user is None else user.principal,
             mechanism=CERTIFICATE,
-            is_stored=user is not None,
+            user_created_ms=None if user is None else user.created_ms,
         )
 
     def holds(self, login: Login) -> bool:
@@ -83,7 +81,10 @@ class Authentication:
         which whoever has the log-in looks at."""
         if login.token_id is not None and login.token_id not in self._security.image.tokens:
             return False
-        return not login.is_stored or self.is_current(login.principal)
+        if login.user_created_ms is None:
+            return True
+        user = self._security.image.users.get(login.principal.name)
+        return user is not None and user.created_ms == login.user_created_ms
 
     def is_current(self, principal: Principal) -> bool:
         """Whether who logged in earlier is still somebody; quick, for every request."""

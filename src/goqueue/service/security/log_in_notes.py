@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Door, Principal
-from goqueue.model.security.users import USER_KIND
+from goqueue.model.security.users import UNKNOWN_USER, USER_KIND
 
 # A name that nobody has may be a password in the wrong field: it is not told.
-UNKNOWN: Final = Principal(USER_KIND, "?")
+UNKNOWN: Final = Principal(USER_KIND, UNKNOWN_USER)
 
 
 class Origin(NamedTuple):

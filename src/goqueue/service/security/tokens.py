@@ -47,9 +47,7 @@ class TokenService:
         asks = caller.principal
         held_by = str(asks) if owner is None else f"{USER_KIND}:{owner}"
         right = self._access.token_owner(caller, held_by)
-        self._check_on()
-        if by_token:
-            raise TokenNotAllowed("who logged in by a delegation token is given no further ones")
+        self._check_allowed(by_token=by_token)
         if asks.kind != USER_KIND:
             raise TokenNotAllowed("delegation tokens are for users")
         if len(renewers) > RENEWERS_MAX:
@@ -71,18 +69,24 @@ class TokenService:
         return HeldToken(token, self._security.tokens.hmac(token))
 
     @audited("token.renew", Resource.DELEGATION_TOKEN)
-    async def renew(self, caller: Caller, hmac: bytes, period_ms: int | None) -> int:
+    async def renew(
+        self, caller: Caller, hmac: bytes, period_ms: int | None, *, by_token: bool
+    ) -> int:
         """None: for as long as usual. Returns when it ends now."""
-        self._check_on()
+        self._check_allowed(by_token=by_token)
         return await self._security.tokens.renew(caller.principal, hmac, period_ms)
 
     @audited("token.expire", Resource.DELEGATION_TOKEN)
-    async def expire(self, caller: Caller, hmac: bytes, period_ms: int | None) -> int:
+    async def expire(
+        self, caller: Caller, hmac: bytes, period_ms: int | None, *, by_token: bool
+    ) -> int:
         """None: at once. Returns when it ends now."""
-        self._check_on()
+        self._check_allowed(by_token=by_token)
         return await self._security.tokens.expire(caller.principal, hmac, period_ms)
 
-    def tokens(self, caller: Caller, owners: Collection[str] | None) -> list[HeldToken]:
+    def tokens(
+        self, caller: Caller, owners: Collection[str] | None, *, by_token: bool
+    ) -> list[HeldToken]:
         """Those of the owners, by their names, that the caller may see; None: of all."""
         wanted = None if owners is None else {f"{USER_KIND}:{each}" for each in owners}
         tokens = self._security.tokens
@@ -93,9 +97,13 @@ class TokenService:
             and caller.principal.tenant in ("", token.tenant)
             and self._access.sees_token(caller, token)
         ]
-        self._check_on()
+        self._check_allowed(by_token=by_token)
         return found
 
-    def _check_on(self) -> None:
+    def _check_allowed(self, *, by_token: bool) -> None:
+        """As in Kafka, who has a token neither makes it last nor comes by others of its owner:
+        those are shown with their secrets."""
         if not self._security.is_on:
             raise TokenNotAllowed("there are no delegation tokens while security is off")
+        if by_token:
+            raise TokenNotAllowed("who logged in by a delegation token has no say about tokens")

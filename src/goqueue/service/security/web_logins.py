@@ -36,6 +36,7 @@ class WebLogins:
         self._security = node.security
         self._authentication = authentication
         self._notes = authentication.notes
+        self._look_again: list[Callable[[], None]] = []
 
     @property
     def is_on(self) -> bool:
@@ -43,6 +44,7 @@ class WebLogins:
 
     def on_change(self, look_again: Callable[[], None]) -> None:
         """Called whenever a log-in may have ended."""
+        self._look_again.append(look_again)
         self._security.listeners.append(lambda _: look_again())
 
     def came_from(self, door: Door, address: str) -> None:
@@ -129,7 +131,10 @@ class WebLogins:
         return self._security.sessions.expires_ms(word)
 
     def end_session(self, word: str) -> None:
+        """What waits by it is refused; nobody else hears of it, as it is no change of a user."""
         self._security.sessions.end(word)
+        for look_again in self._look_again:
+            look_again()
 
     # --- signatures of SQS ----------------------------------------------------------------
 

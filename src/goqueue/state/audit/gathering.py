@@ -14,6 +14,9 @@ WINDOW_MS: Final = 60_000
 # Remembered at a time, 500 bytes each. Whoever asks for more different things than that is told of
 # without their names: the counts stay right.
 KINDS_MAX: Final = 10_000
+# Beyond these, who it was is still told: one who asks for ten thousand things must not hide what
+# it, or somebody else, asks for next. A flood by more users than this is told without them.
+PRINCIPALS_MAX: Final = 1_000
 OTHERS: Final = "*"
 
 
@@ -32,9 +35,16 @@ class _Minute:
 
 
 class Gathering:
-    def __init__(self, *, window_ms: int = WINDOW_MS, kinds_max: int = KINDS_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        window_ms: int = WINDOW_MS,
+        kinds_max: int = KINDS_MAX,
+        principals_max: int = PRINCIPALS_MAX,
+    ) -> None:
         self._window_ms = window_ms
         self._kinds_max = kinds_max
+        self._all_max = kinds_max + principals_max
         # By their ends: all are equally long.
         self._minutes: dict[Sameness, _Minute] = {}
 
@@ -42,7 +52,10 @@ class Gathering:
         """What is to be told at once; None: it is counted."""
         minute = self._minutes.get(what)
         if minute is None and len(self._minutes) >= self._kinds_max:
-            what = without_names(what)
+            what = without_things(what)
+            minute = self._minutes.get(what)
+        if minute is None and len(self._minutes) >= self._all_max:
+            what = what._replace(principal=Principal("", OTHERS))
             minute = self._minutes.get(what)
         if minute is None:
             self._minutes[what] = _Minute(now_ms + self._window_ms)
@@ -76,8 +89,6 @@ class Gathering:
         ]
 
 
-def without_names(what: Sameness) -> Sameness:
-    """All that there are too many of: as many as there are events, outcomes and doors."""
-    return Sameness(
-        what.event, what.outcome, Principal("", OTHERS), what.door, OTHERS, "", OTHERS, OTHERS
-    )
+def without_things(what: Sameness) -> Sameness:
+    """All that there are too many of, by who asked, the event, the outcome and the door."""
+    return what._replace(address=OTHERS, resource="", name=OTHERS, verb=OTHERS)

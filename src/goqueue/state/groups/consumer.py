@@ -23,6 +23,7 @@ from goqueue.state.groups.consumer_group import (
     ConsumerMember,
     digest_of,
     said_bytes,
+    search_of,
 )
 from goqueue.state.groups.consumer_requests import (
     check_request,
@@ -40,7 +41,7 @@ from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import MemberState
 from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.groups.target_assignment import compute_target
-from goqueue.state.groups.topic_regex import InvalidRegex
+from goqueue.state.groups.topic_regex import InvalidRegex, Search
 from goqueue.state.machine import Outcome, Ticket
 
 
@@ -95,7 +96,7 @@ class ConsumerProtocol:
     ) -> None:
         joining = request.member_epoch == JOIN_EPOCH
         if request.subscribed_regex:
-            self._check_regex(request.subscribed_regex)
+            self._check_search(Search(request.subscribed_regex, request.client.viewer))
         group = self._group(request, now_ms, out)
         self.check_room(group, request.member_id)
         member_id = request.member_id or self._registry.new_id()
@@ -175,9 +176,9 @@ class ConsumerProtocol:
                 GroupError.GROUP_MAX_SIZE_REACHED, f"the group has reached its limit of {limit}"
             )
 
-    def _check_regex(self, regex: str) -> None:
+    def _check_search(self, search: Search) -> None:
         try:
-            self._registry.regexes.check(regex)
+            self._registry.regexes.check(search)
         except InvalidRegex as error:
             raise Refused(GroupError.INVALID_REGULAR_EXPRESSION, str(error)) from error
 
@@ -272,7 +273,9 @@ class ConsumerProtocol:
     def _digest(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> int:
         names = frozenset().union(*(group.topics_of(m.said) for m in members.values()))
         withheld = partial(self._gates.withheld, group.group_id)
-        return digest_of(names, self._registry.topics, withheld)
+        searches = {search_of(m.said) for m in members.values() if m.said.viewer is not None}
+        seen = [(each, group.regexes.topics(each)) for each in searches]
+        return digest_of(names, self._registry.topics, withheld, seen)
 
     def _reconcile(
         self,

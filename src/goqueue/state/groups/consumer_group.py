@@ -34,7 +34,7 @@ from goqueue.state.groups.records import (
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.states import ConsumerState, MemberState
-from goqueue.state.groups.topic_regex import RegexCache
+from goqueue.state.groups.topic_regex import RegexCache, Search
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import StateRecord
 
@@ -60,7 +60,7 @@ class ConsumerMember:
 @dataclass(slots=True, eq=False)
 class ConsumerGroup:
     group_id: str
-    # Shared by all groups; what a pattern matches follows the topics.
+    # Shared by all groups; what a search finds follows the topics and the rights.
     regexes: RegexCache
     epoch: int = 0
     topics_digest: int = 0
@@ -71,7 +71,7 @@ class ConsumerGroup:
     # Who has a partition, or has not confirmed yet that it gave it up.
     owners: dict[UUID, dict[int, str]] = field(default_factory=dict)
     topic_subscribers: Counter[str] = field(default_factory=Counter)
-    regex_subscribers: Counter[str] = field(default_factory=Counter)
+    searches: Counter[Search] = field(default_factory=Counter)
     # What all members subscribe to.
     subscription_bytes: int = 0
     # Volatile: topics changed since the epoch was last compared with them.
@@ -107,7 +107,7 @@ class ConsumerGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_subscribers or any(
-            topic in self.regexes.topics(regex) for regex in self.regex_subscribers
+            topic in self.regexes.topics(search) for search in self.searches
         )
 
     def check_offset_commit(self, committer: Committer) -> None:
@@ -188,7 +188,7 @@ class ConsumerGroup:
     def topics_of(self, said: ConsumerMemberValue) -> frozenset[str]:
         """All names a member subscribes to, whether or not they exist."""
         names = frozenset(said.topics)
-        return names | self.regexes.topics(said.regex) if said.regex else names
+        return names | self.regexes.topics(search_of(said)) if said.regex else names
 
     def _check_epoch(self, member: ConsumerMember, epoch: int) -> None:
         if epoch != member.epoch:
@@ -277,9 +277,15 @@ class ConsumerGroup:
             if not self.topic_subscribers[topic]:
                 del self.topic_subscribers[topic]
         if said.regex:
-            self.regex_subscribers[said.regex] += step
-            if not self.regex_subscribers[said.regex]:
-                del self.regex_subscribers[said.regex]
+            search = search_of(said)
+            self.searches[search] += step
+            if not self.searches[search]:
+                del self.searches[search]
+
+
+def search_of(said: ConsumerMemberValue) -> Search:
+    """Of a member with a regular expression."""
+    return Search(said.regex, said.viewer)
 
 
 def said_bytes(said: ConsumerMemberValue) -> int:
@@ -297,13 +303,18 @@ def digest_of(
     names: Iterable[str],
     topics: Topics,
     withheld: Callable[[TopicInfo], frozenset[int]] = _nothing,
+    seen: Iterable[tuple[Search, frozenset[str]]] = (),
 ) -> int:
     """A number that changes when a subscribed topic comes, goes, is remade or gets partitions, or
-    when other partitions than before are withheld."""
+    when other partitions than before are withheld. `seen` is what members find who may see only
+    some topics: it may change while the group as a whole has the same."""
     digest = blake2b(digest_size=7)
     for name in sorted(set(names) & topics.by_name.keys()):
         topic = topics.by_name[name]
         digest.update(f"{name}\0{topic.id.hex}\0{topic.partition_count}\0".encode())
         if topic.splits:
             digest.update(f"{sorted(withheld(topic))}\0".encode())
+    for search, found in sorted(seen, key=lambda each: each[0]):
+        digest.update("\0".join((search.pattern, *map(str, search.viewer or ()), "")).encode())
+        digest.update("\0".join((*sorted(found & topics.by_name.keys()), "")).encode())
     return int.from_bytes(digest.digest())

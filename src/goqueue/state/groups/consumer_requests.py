@@ -33,6 +33,7 @@ def says_nothing_new(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> b
         and request.client.client_id == member.said.client_id
         and request.client.host == member.said.client_host
         and member.said.classic is None
+        and (not member.said.regex or request.client.viewer == member.said.viewer)
     )
 
 
@@ -60,6 +61,7 @@ def said_by(before: ConsumerMemberValue, request: ConsumerGroupHeartbeat) -> Con
         changes["topics"] = tuple(sorted(set(request.subscribed_topics)))
     if request.subscribed_regex is not None:
         changes["regex"] = request.subscribed_regex
+    changes["viewer"] = request.client.viewer if changes.get("regex", before.regex) else None
     return msgspec.structs.replace(before, **changes)
 
 

@@ -64,6 +64,7 @@ from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import MemberState
 from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.groups.streams.protocol import StreamsProtocol
+from goqueue.state.groups.topic_regex import RegexCache, Search, Sees
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
@@ -91,8 +92,9 @@ class GroupMachine:
         settings: GroupSettings,
         new_id: Callable[[], str],
         spare_bytes: Callable[[], int] = lambda: INT32_MAX,
+        sees: Sees = lambda _viewer, _name: True,
     ) -> None:
-        self._registry = Registry(settings, new_id, spare_bytes)
+        self._registry = Registry(settings, new_id, spare_bytes, regexes=RegexCache(sees))
         self._stored = StoredBytes()
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
@@ -200,8 +202,8 @@ class GroupMachine:
         for group in self._registry.groups.values():
             if isinstance(group, ClassicGroup):
                 continue
-            has_regex = isinstance(group, ConsumerGroup) and bool(group.regex_subscribers)
-            if has_regex or not changed.isdisjoint(group.topic_subscribers):
+            searches = isinstance(group, ConsumerGroup) and bool(group.searches)
+            if searches or not changed.isdisjoint(group.topic_subscribers):
                 group.topics_changed = True
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
@@ -210,15 +212,22 @@ class GroupMachine:
             self._gates.seed(changed - changes.deleted, before)
         return out
 
-    def match_topics(self, regex: str) -> Iterator[None]:
+    def match_topics(self, search: Search) -> Iterator[None]:
         """In steps, before a member subscribes by it: in one it could take a tenth of a second."""
-        return self._registry.regexes.match_stepwise(regex)
+        return self._registry.regexes.match_stepwise(search)
 
-    def catch_up_topics(self) -> Iterator[None]:
+    def catch_up(self, *, by_rights: bool) -> Iterator[None]:
         """In steps, after topics have changed: what all regular expressions match. A group that
         asks before has its own held against them first.
+
+        With `by_rights`, after rights have changed: what members find who may not see all topics.
+        Groups notice at their members' next heartbeat.
         """
-        return self._registry.regexes.catch_up()
+        yield from self._registry.regexes.catch_up()
+        for search in self._registry.regexes.by_rights() if by_rights else ():
+            if (yield from self._registry.regexes.search_again(search)):
+                for group in self._registry.consumer_groups():
+                    group.topics_changed |= search in group.searches
 
     def on_settings_changed(self, settings: GroupSettings) -> None:
         """What holds for all groups from now on."""
@@ -243,10 +252,7 @@ class GroupMachine:
     def _expire_offsets(self, now_ms: int, out: Outcome) -> None:
         self._offsets.expire(now_ms, out)
         self._registry.regexes.keep_only(
-            regex
-            for group in self._registry.groups.values()
-            if isinstance(group, ConsumerGroup)
-            for regex in group.regex_subscribers
+            search for group in self._registry.consumer_groups() for search in group.searches
         )
 
     # --- commands of the classic protocol -------------------------------------------------

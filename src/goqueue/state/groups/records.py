@@ -13,6 +13,7 @@ import msgspec
 from goqueue.model.groups.assignment import K, StoredAssignment
 from goqueue.model.groups.tasks import StoredTasks, TaskKey
 from goqueue.model.groups.topology import Endpoint, Topology
+from goqueue.model.groups.viewer import Viewer
 from goqueue.state.machine import StateRecord
 
 
@@ -120,6 +121,9 @@ class ConsumerMemberValue(RecordValue, frozen=True):
     regex: str = ""
     assignor: str | None = None
     classic: ClassicProtocols | None = None
+    # Of members with a regular expression. None: there are no rules, or an earlier release wrote
+    # the record, and the member's next heartbeat says it.
+    viewer: Viewer | None = None
 
 
 class TargetEpochKey(RecordKey, tag=6, gc=False, frozen=True):

@@ -1,6 +1,6 @@
 """What the parts of the coordinator share: the groups, the timers, the topics, the settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -62,6 +62,9 @@ class Registry:
     regexes: RegexCache = field(default_factory=RegexCache)
     # Recovery is over; from now on records follow decisions taken here.
     live: bool = False
+
+    def consumer_groups(self) -> Iterator[ConsumerGroup]:
+        return (each for each in self.groups.values() if isinstance(each, ConsumerGroup))
 
     def member_times(self, group_id: str, kind: GroupKind) -> MemberTimes:
         """Those of the group itself, else the broker's."""

@@ -5,11 +5,12 @@ the whole name must match.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import re2
 
+from goqueue.model.groups.viewer import Viewer
 from goqueue.model.security.tenants import split_pattern, tenant_of_topic
 
 # RE2 has no limit on length; a request does. Longer patterns are mistakes.
@@ -94,64 +95,91 @@ def _known(pattern: str) -> TopicRegex:
         return _NO_TOPIC
 
 
+class Search(NamedTuple):
+    """What a member subscribes to by a pattern: the topics with such names that it may see."""
+
+    pattern: str
+    # None: sees all.
+    viewer: Viewer | None = None
+
+
+# Whether a topic of this name is there for the viewer, by the rules as they are now.
+Sees = Callable[[Viewer, str], bool]
+
+
+class _Finder(NamedTuple):
+    regex: TopicRegex
+    viewer: Viewer | None
+    sees: Sees
+
+    def finds(self, name: str) -> bool:
+        return self.regex.matches_topic(name) and (
+            self.viewer is None or self.sees(self.viewer, name)
+        )
+
+
 class _Change(NamedTuple):
     added: frozenset[str]
     deleted: frozenset[str]
 
 
 class RegexCache:
-    """Which topics each pattern in use matches, kept up with the topics that come and go.
+    """Which topics each search in use finds, kept up with topics and rights that come and go.
 
-    All patterns together take long: each is held against new names when its topics are asked for,
-    or in `catch_up`.
+    All searches together take long: each is held against new names when its topics are asked for,
+    or in `catch_up`. What other rights make of it counts once `search_again` has looked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sees: Sees = lambda _viewer, _name: True) -> None:
+        self._sees = sees
         self._names: frozenset[str] = frozenset()
         self._names_length = 0
-        self._compiled: dict[str, TopicRegex] = {}
-        self._matched: dict[str, frozenset[str]] = {}
-        # What patterns have not been held against yet, in the order of the changes.
-        self._behind: dict[str, deque[_Change]] = {}
-        # Those of the patterns that nobody has asked for yet, oldest first.
-        self._ready: dict[str, None] = {}
+        self._finders: dict[Search, _Finder] = {}
+        self._found: dict[Search, frozenset[str]] = {}
+        # What searches have not been held against yet, in the order of the changes.
+        self._behind: dict[Search, deque[_Change]] = {}
+        # Those of the searches that nobody has asked for yet, oldest first.
+        self._ready: dict[Search, None] = {}
 
-    def match_stepwise(self, pattern: str) -> Iterator[None]:
+    def match_stepwise(self, search: Search) -> Iterator[None]:
         """Hold a new pattern against the names, one in each step, so that `topics` has the answer
         at hand. Names may come and go between two steps. Raises `InvalidRegex`."""
-        if pattern in self._matched:
+        if search in self._found:
             return
-        regex = TopicRegex(pattern)
+        regex = TopicRegex(search.pattern)
         regex.check_work(self._names_length)
-        names = self._names
-        found = set()
-        for name in names:
-            if regex.matches_topic(name):
-                found.add(name)
-            yield
-        found = {
-            name for name in self._names - names if regex.matches_topic(name)
-        } | found & self._names
-        self._compiled[pattern] = regex
-        self._matched[pattern] = frozenset(found)
-        self._behind.pop(pattern, None)
-        self._ready[pattern] = None
+        finder = _Finder(regex, search.viewer, self._sees)
+        found = yield from self._find_stepwise(finder)
+        self._finders[search] = finder
+        self._found[search] = found
+        self._behind.pop(search, None)
+        self._ready[search] = None
         if len(self._ready) > READY_MAX:
             self._forget(next(iter(self._ready)))
 
-    def check(self, pattern: str) -> None:
-        """Raise `InvalidRegex` unless the pattern can be used."""
-        if pattern not in self._compiled:
-            TopicRegex(pattern).check_work(self._names_length)
+    def _find_stepwise(self, finder: _Finder) -> Generator[None, None, frozenset[str]]:
+        names = self._names
+        found = set()
+        for name in names:
+            if finder.finds(name):
+                found.add(name)
+            yield
+        return frozenset(filter(finder.finds, self._names - names)) | found & self._names
 
-    def topics(self, pattern: str) -> frozenset[str]:
-        self._ready.pop(pattern, None)
-        if pattern not in self._matched:
-            regex = self._compiled[pattern] = _known(pattern)
-            self._matched[pattern] = frozenset(filter(regex.matches_topic, self._names))
-        while pattern in self._behind:
-            self._take_change(pattern)
-        return self._matched[pattern]
+    def check(self, search: Search) -> None:
+        """Raise `InvalidRegex` unless the pattern can be used."""
+        if search not in self._finders:
+            TopicRegex(search.pattern).check_work(self._names_length)
+
+    def topics(self, search: Search) -> frozenset[str]:
+        self._ready.pop(search, None)
+        if search not in self._found:
+            finder = _Finder(_known(search.pattern), search.viewer, self._sees)
+            self._finders[search] = finder
+            self._found[search] = frozenset(filter(finder.finds, self._names))
+        while search in self._behind:
+            self._take_change(search)
+        return self._found[search]
 
     def set_names(self, names: frozenset[str]) -> None:
         added, deleted = names - self._names, self._names - names
@@ -159,29 +187,46 @@ class RegexCache:
         self._names_length += sum(map(len, added)) - sum(map(len, deleted))
         if added or deleted:
             change = _Change(added, deleted)
-            for pattern in self._compiled:
-                self._behind.setdefault(pattern, deque()).append(change)
+            for search in self._finders:
+                self._behind.setdefault(search, deque()).append(change)
 
     def catch_up(self) -> Iterator[None]:
-        """Hold patterns against the names that came, one pattern and change in each step."""
+        """Hold searches against the names that came, one search and change in each step."""
         while self._behind:
             self._take_change(next(iter(self._behind)))
             yield
 
-    def _take_change(self, pattern: str) -> None:
-        changes = self._behind[pattern]
+    def _take_change(self, search: Search) -> None:
+        changes = self._behind[search]
         added, deleted = changes.popleft()
         if not changes:
-            del self._behind[pattern]
-        found = frozenset(filter(self._compiled[pattern].matches_topic, added))
-        self._matched[pattern] = (self._matched[pattern] - deleted) | found
+            del self._behind[search]
+        found = frozenset(filter(self._finders[search].finds, added))
+        self._found[search] = (self._found[search] - deleted) | found
 
-    def keep_only(self, patterns: Iterable[str]) -> None:
-        """Forget patterns that no group uses any more."""
-        for pattern in self._compiled.keys() - self._ready.keys() - set(patterns):
-            self._forget(pattern)
+    def by_rights(self) -> list[Search]:
+        """Those that find other topics when rights change."""
+        return [search for search in self._finders if search.viewer is not None]
 
-    def _forget(self, pattern: str) -> None:
-        self._ready.pop(pattern, None)
-        self._behind.pop(pattern, None)
-        del self._compiled[pattern], self._matched[pattern]
+    def search_again(self, search: Search) -> Generator[None, None, bool]:
+        """By the rights as they are now, one name in each step. Returns whether other topics than
+        before are found; until then those from before are."""
+        finder = self._finders.get(search)
+        if finder is None:
+            return False
+        found = yield from self._find_stepwise(finder)
+        if search not in self._finders:
+            return False
+        before, self._found[search] = self._found[search], found
+        self._behind.pop(search, None)
+        return found != before
+
+    def keep_only(self, searches: Iterable[Search]) -> None:
+        """Forget searches that no group uses any more."""
+        for search in self._finders.keys() - self._ready.keys() - set(searches):
+            self._forget(search)
+
+    def _forget(self, search: Search) -> None:
+        self._ready.pop(search, None)
+        self._behind.pop(search, None)
+        del self._finders[search], self._found[search]

@@ -11,6 +11,7 @@ Changes go in one by one. Threads may ask meanwhile: what is said at a place is 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from goqueue.model.caller import Principal
@@ -26,13 +27,18 @@ IMPLIED_BY: Final[Mapping[Verb, tuple[Verb, ...]]] = {
 }
 
 
+# Remembered: a request may ask for twenty thousand decisions for the same caller.
+WHOS_MAX: Final = 1_000
+
+
 def _bit(verb: Verb | None) -> int:
     return _ALL if verb is None else 1 << verb.value
 
 
-_DENYING: Final = {verb: _ALL | _bit(verb) for verb in Verb}
+# By numbers, since Python computes the hash of an enum's member by a call of its own.
+_DENYING: Final = {verb.value: _ALL | _bit(verb) for verb in Verb}
 _ALLOWING: Final = {
-    verb: _DENYING[verb] | sum(map(_bit, IMPLIED_BY.get(verb, ()))) for verb in Verb
+    verb.value: _DENYING[verb.value] | sum(map(_bit, IMPLIED_BY.get(verb, ()))) for verb in Verb
 }
 
 
@@ -45,8 +51,13 @@ class Asked(NamedTuple):
     @property
     def whos(self) -> tuple["_Who", ...]:
         """How rules may speak of it."""
-        own, everybody = str(self.principal), f"{self.principal.kind}:{ANY}"
-        return (own, self.host), (own, ANY), (everybody, self.host), (everybody, ANY)
+        return _whos(self)
+
+
+@lru_cache(maxsize=WHOS_MAX)
+def _whos(asked: Asked) -> tuple["_Who", ...]:
+    own, everybody = str(asked.principal), f"{asked.principal.kind}:{ANY}"
+    return (own, asked.host), (own, ANY), (everybody, asked.host), (everybody, ANY)
 
 
 class _Said(NamedTuple):
@@ -66,10 +77,12 @@ _SILENT: Final = _Said()
 class _Shelf:
     """The rules of one tenant about one kind of things."""
 
-    __slots__ = ("_lengths", "_of", "_places", "_prefix_lengths")
+    __slots__ = ("_lengths", "_literal", "_of", "_places", "_prefix_lengths", "_prefixed")
 
     def __init__(self) -> None:
-        self._places: dict[Pattern, dict[str, _Place]] = {each: {} for each in Pattern}
+        self._literal: dict[str, _Place] = {}
+        self._prefixed: dict[str, _Place] = {}
+        self._places = {Pattern.LITERAL: self._literal, Pattern.PREFIXED: self._prefixed}
         # Of those that are prefixed: how many there are of each length, and which lengths.
         self._lengths: Counter[int] = Counter()
         self._prefix_lengths: tuple[int, ...] = ()
@@ -79,14 +92,14 @@ class _Shelf:
     def __bool__(self) -> bool:
         return bool(self._of)
 
-    def places(self, name: str) -> Iterator[_Place]:
-        literal, prefixed = self._places[Pattern.LITERAL], self._places[Pattern.PREFIXED]
-        yield literal.get(name, _NOTHING)
-        yield literal.get(ANY, _NOTHING)
+    def places(self, name: str) -> list[_Place]:
+        """Where something is said of the name."""
+        found = [self._literal.get(name), self._literal.get(ANY)]
         for length in self._prefix_lengths:
             if length > len(name):
                 break
-            yield prefixed.get(name[:length], _NOTHING)
+            found.append(self._prefixed.get(name[:length]))
+        return [place for place in found if place]
 
     def said_of(self, whos: Iterable[_Who]) -> Iterator[tuple[Pattern, str, _Said]]:
         for who in whos:
@@ -132,7 +145,8 @@ def _changed(said: _Said, rule: Rule, *, is_there: bool) -> _Said:
 
 class Decisions:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._shelves: dict[tuple[str, Resource], _Shelf] = {}
+        # By the tenant, and the number of the kind of things.
+        self._shelves: dict[tuple[str, int], _Shelf] = {}
         self.change(rules, ())
 
     def change(self, added: Iterable[Rule], removed: Iterable[Rule]) -> None:
@@ -145,7 +159,7 @@ class Decisions:
 
     def _put(self, rules: Iterable[Rule], *, is_there: bool) -> None:
         for rule in rules:
-            kind = (rule.tenant, rule.resource)
+            kind = (rule.tenant, rule.resource.value)
             shelf = self._shelves.get(kind)
             if shelf is None:
                 shelf = self._shelves[kind] = _Shelf()
@@ -161,14 +175,17 @@ class Decisions:
         return is_idempotence and self.allow_some(asked, Resource.TOPIC, Verb.WRITE)
 
     def _allow(self, asked: Asked, resource: Resource, name: str, verb: Verb) -> bool:
-        shelf = self._shelves.get((asked.principal.tenant, resource))
+        shelf = self._shelves.get((asked.principal.tenant, resource._value_))
         if shelf is None:
             return False
-        denying, allowing, is_allowed = _DENYING[verb], _ALLOWING[verb], False
+        number, is_allowed = verb._value_, False
+        denying, allowing = _DENYING[number], _ALLOWING[number]
         whos = asked.whos
         for place in shelf.places(name):
-            for who in whos if place else ():
-                said = place.get(who, _SILENT)
+            for who in whos:
+                said = place.get(who)
+                if said is None:
+                    continue
                 if said.denied & denying:
                     return False
                 is_allowed = is_allowed or bool(said.allowed & allowing)
@@ -177,10 +194,10 @@ class Decisions:
     def allow_some(self, asked: Asked, resource: Resource, verb: Verb) -> bool:
         """Whether there can be a thing of this kind with which the caller may do this; Kafka's
         `authorizeByResourceType`. Takes as long as there are rules for this principal."""
-        shelf = self._shelves.get((asked.principal.tenant, resource))
+        shelf = self._shelves.get((asked.principal.tenant, resource.value))
         if shelf is None:
             return False
-        bits = _DENYING[verb]
+        bits = _DENYING[verb.value]
         said = [each for each in shelf.said_of(asked.whos) if any(bits & each for each in each[2])]
         denied = {(pattern, name) for pattern, name, each in said if each.denied & bits}
         if _EVERYTHING in denied:

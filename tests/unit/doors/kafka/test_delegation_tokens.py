@@ -92,11 +92,30 @@ async def test_who_has_a_token_acts_as_its_owner(door: KafkaDoor, mechanism: str
     answer, client = await by_token(door, token, mechanism)
     assert answer.error_code is ErrorCode.none
     assert answer.session_lifetime.total_seconds() == DAY_MS / 1000
-    (mine,) = await seen(client)
+    (mine,) = await seen(carol)
     assert mine.token_id == token.token_id
     assert mine.hmac == token.hmac
-    refused = await create(client)
-    assert refused.error_code is ErrorCode.delegation_token_request_not_allowed
+    assert (await client.call("metadata", 12, topics=[])).cluster_id is not None
+
+
+async def test_who_has_a_token_has_no_say_about_tokens(door: KafkaDoor, clock: Clock) -> None:
+    """Who was given a short one would see the secrets of the others, and make it last."""
+    carol = await of(door, "carol")
+    await create(carol)
+    short = await create(carol, max_lifetime=60_000)
+    _, client = await by_token(door, short)
+    told = await client.call("describe_delegation_token", owners=None)
+    assert told.error_code is ErrorCode.delegation_token_request_not_allowed
+    assert told.tokens == ()
+    before = await seen(carol)
+    clock.now_ms += 10_000
+    for refused in (
+        await create(client),
+        await renew(client, short),
+        await expire(client, short),
+    ):
+        assert refused.error_code is ErrorCode.delegation_token_request_not_allowed
+    assert await seen(carol) == before
 
 
 async def test_a_token_with_another_secret_or_without_the_word_is_none(door: KafkaDoor) -> None:
@@ -177,6 +196,22 @@ async def test_one_that_ended_is_refused_and_removed(
     async with asyncio.timeout(10):
         while broker.security.image.tokens:
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("settings", [{"delegation.token.expiry.check.interval.ms": "3600000"}])
+async def test_one_that_is_made_to_end_sooner_ends_its_log_ins_sooner(
+    door: KafkaDoor, clock: Clock
+) -> None:
+    """Not only when those that ended are removed, which may take an hour."""
+    carol = await of(door, "carol")
+    token = await create(carol)
+    _, client = await by_token(door, token)
+    await expire(carol, token, 10_000)
+    clock.now_ms += 9_999
+    assert (await client.call("metadata", 12, topics=[])).cluster_id is not None
+    clock.now_ms += 1
+    client.send("metadata", 12, topics=[])
+    assert await client.is_closed_by_broker()
 
 
 async def test_a_token_ends_with_its_owner(door: KafkaDoor, broker: Node) -> None:

@@ -154,6 +154,36 @@ async def test_frames_before_log_in_are_small(client: WireClient) -> None:
     assert await client.is_closed_by_broker()
 
 
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_log_in_again_is_as_small_as_the_first(
+    client: WireClient, door: KafkaDoor, broker: Node, version: int
+) -> None:
+    await log_in_plain(client, "carol", "carol's")
+    await choose(client, "PLAIN", version)
+    token = b"\0carol\0" + b"x" * 70_000
+    if version:
+        client.send("sasl_authenticate", 2, auth_bytes=token)
+    else:
+        client.writer.write(struct.pack(">i", len(token)) + token)
+    assert await client.is_closed_by_broker()
+    # It was not even looked at.
+    assert +broker.traffic.kafka.authentications == {("PLAIN", "success"): 1}
+
+
+@pytest.mark.parametrize("frame", [b"", b"x"])
+@pytest.mark.parametrize("name", [None, "carol"])
+async def test_a_frame_of_nothing_ends_the_connection(
+    client: WireClient, name: str | None, frame: bytes
+) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    if name is not None:
+        await log_in(client, name, f"{name}'s")
+    client.writer.write(struct.pack(">i", len(frame)) + frame)
+    assert await client.is_closed_by_broker()
+    assert not told
+
+
 async def test_what_comes_after_log_in_may_be_larger(client: WireClient) -> None:
     await log_in(client, "alice", "alice's")
     topics = [{"name": f"{number:050d}", "topic_id": None} for number in range(2_000)]
@@ -325,6 +355,19 @@ async def test_who_is_deleted_is_gone_within_a_second(
         assert await waits.is_closed_by_broker()
     assert await is_open(stays)
     stays.close()
+
+
+async def test_who_is_deleted_and_made_anew_is_somebody_else(
+    client: WireClient, broker: Node, clock: Clock
+) -> None:
+    """As one does with a password that was seen; however quickly."""
+    users = without_rules(broker).users
+    await log_in(client, "alice", "alice's")
+    clock.now_ms += 10
+    await users.delete(ANYONE, "alice")
+    await users.create(ANYONE, "alice", "another", is_admin=True)
+    async with asyncio.timeout(1):
+        assert await client.is_closed_by_broker()
 
 
 async def test_nothing_is_kept_of_a_connection_that_is_gone(door: KafkaDoor) -> None:

@@ -1,6 +1,9 @@
 """Every string and every bytes of every message is a name, or known not to be one."""
 
+import asyncio
 import dataclasses
+import threading
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -16,12 +19,16 @@ from goqueue.doors.kafka.tenant_names import (
     is_name,
     tenant_names,
 )
+from goqueue.model.caller import Principal
 from goqueue.model.groups.consumer_protocol import (
     read_assignment,
     read_subscription,
+    rename_subscribed,
     write_assignment,
     write_subscription,
 )
+
+LARGE = write_subscription(0, ["orders"] * 20_000)
 
 # Strings that name nothing of a tenant's, by the last part of their path.
 OF_CLIENTS = {
@@ -143,6 +150,54 @@ def test_a_subscription_keeps_all_but_the_names_of_topics() -> None:
     shown = join.local({"members": [{"member_id": "m", "metadata": inner}]}, "acme")
     assert shown == answer
     assert read_subscription(shown["members"][0]["metadata"]).rack_id == "orders"
+
+
+def test_a_name_that_cannot_be_longer_keeps_no_other_from_being_renamed() -> None:
+    """Else those beside it would be taken for names of other tenants."""
+    long = "x" * (2**15 - 1)
+    given = write_subscription(0, [long, "zeta@orders"])
+    renamed = rename_subscribed(given, lambda name: f"acme@{name}")
+    assert read_subscription(renamed).topics == (long, "acme@zeta@orders")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("api_key", "request_", "answer"),
+    [
+        (11, SimpleNamespace(protocols=[SimpleNamespace(metadata=LARGE)]), {"members": []}),
+        (11, SimpleNamespace(protocols=[]), {"members": [{"metadata": LARGE}]}),
+        (14, SimpleNamespace(assignments=[SimpleNamespace(assignment=LARGE)]), {"assignment": b""}),
+        (14, SimpleNamespace(assignments=[]), {"assignment": LARGE}),
+        (
+            15,
+            None,
+            {"groups": [{"members": [{"member_metadata": LARGE, "member_assignment": b""}]}]},
+        ),
+    ],
+)
+async def test_names_in_very_many_bytes_are_looked_for_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, api_key: int, request_: Any, answer: dict[str, Any]
+) -> None:
+    """Four million names in one subscription took four seconds, in which nobody else was served."""
+    threads: list[int] = []
+
+    def rename(value: Any, _tenant: str) -> Any:
+        threads.append(threading.get_ident())
+        return value
+
+    async def handle(_context: Any, _request: Any) -> Any:
+        return answer
+
+    names = tenant_names(api_key, 3)._replace(inner=rename, local=rename)
+    monkeypatch.setattr("goqueue.doors.kafka.operation.tenant_names", lambda *_: names)
+    context: Any = SimpleNamespace(
+        caller=SimpleNamespace(principal=Principal("User", "ann", "acme")),
+        services=SimpleNamespace(large_contents=asyncio.Lock()),
+        version=3,
+    )
+    operation = dataclasses.replace(OPERATIONS[api_key], handle=handle)
+    assert await operation.answer(context, request_) == answer
+    assert sum(each != threading.get_ident() for each in threads) == 1
 
 
 def test_bytes_that_are_no_assignment_stay() -> None:

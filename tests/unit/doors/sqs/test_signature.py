@@ -266,6 +266,24 @@ def test_clocks_may_be_a_quarter_of_an_hour_apart() -> None:
         assert refused.value.kind is ErrorKind.REQUEST_EXPIRED
 
 
+@pytest.mark.parametrize(
+    "date", ["Fri, 31 Dec 9999 23:59:59 -2300", "Mon, 01 Jan 0001 00:00:00 +2300", "yesterday"]
+)
+def test_a_date_that_is_no_time_here_is_refused(date: str) -> None:
+    credential = f"{KEY_ID}/99991231/eu-west-1/sqs/aws4_request"
+    authorization = f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0"
+    headers = [(b"authorization", authorization.encode()), (b"date", date.encode())]
+    with pytest.raises(SqsError):
+        claim_in(Request(method="POST", path=b"/", query=(), headers=headers), MOMENT)
+
+
+def test_a_presigned_url_that_has_ended_says_how_long_it_was_good() -> None:
+    request = AWSRequest(method="GET", url="http://broker.example/", params={"Action": "a"})
+    SigV4QueryAuth(Credentials(KEY_ID, SECRET), "sqs", "r", EXPIRES_MAX_SECONDS).add_auth(request)
+    with pytest.raises(SqsError, match=f"good for {EXPIRES_MAX_SECONDS} s"):
+        claim_in(_received(request), datetime.now(UTC) + timedelta(days=8))
+
+
 def _kind_of(received: Request) -> ErrorKind:
     with pytest.raises(SqsError) as refused:
         check_signature(claim_in(received, datetime.now(UTC)), received, b"{}", SECRET)

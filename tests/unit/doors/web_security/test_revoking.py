@@ -72,6 +72,25 @@ async def test_a_long_poll_is_refused(
 
 
 @pytest.mark.usefixtures("orders")
+async def test_what_waits_by_a_session_ends_when_it_is_given_back(
+    nobody: httpx.AsyncClient, waits: AllowedWaits
+) -> None:
+    begun = await nobody.post("/session", auth=ALICE)
+    nobody.cookies.clear()
+    cookie = begun.headers["set-cookie"].partition(";")[0]
+    headers = {"cookie": cookie, "sec-fetch-site": "same-origin"}
+    answers: list[int] = []
+
+    async def log_out() -> None:
+        answers.append((await nobody.delete("/session", headers=headers)).status_code)
+
+    refused = await refused_while_waiting(
+        nobody.get(QUEUE, headers=headers), lambda: bool(waits._waiting), log_out
+    )
+    assert (refused.status_code, answers) == (401, [204])
+
+
+@pytest.mark.usefixtures("orders")
 async def test_another_change_leaves_it_waiting(
     admin: httpx.AsyncClient, nobody: httpx.AsyncClient, waits: AllowedWaits
 ) -> None:

@@ -1,10 +1,14 @@
 """Sessions of browsers: a cookie that no other site's page can use, and that ends in time."""
 
+import json
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.security.sessions import SESSION_MS
+from goqueue.doors.http.security.sessions import LOG_IN_MAX_BYTES
 from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.web_security.conftest import ALICE, MAKER
 
@@ -52,6 +56,26 @@ async def test_wrong_passwords_begin_none(nobody: httpx.AsyncClient) -> None:
         assert "www-authenticate" in answer.headers
         assert "set-cookie" not in answer.headers
     assert (await nobody.post("/session", json={"name": "alice"})).status_code == 400
+
+
+async def test_a_log_in_is_no_place_for_large_bodies(nobody: httpx.AsyncClient) -> None:
+    """Anybody may send it."""
+    too_much = b'{"name": "alice", "password": "%s"}' % (b"x" * LOG_IN_MAX_BYTES)
+    kind = {"content-type": "application/json"}
+    answer = await nobody.post("/session", content=too_much, headers=kind)
+    assert answer.status_code == 413
+    assert str(LOG_IN_MAX_BYTES) in answer.json()["error"]["message"]
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for begin in range(0, len(too_much), 1_000):
+            yield too_much[begin : begin + 1_000]
+
+    answer = await nobody.post("/session", content=pieces(), headers=kind)
+    assert answer.status_code == 413
+    longest = {"name": "a" * 200, "password": "\U0001f600" * 1_024}
+    content = json.dumps(longest).encode()
+    assert (await nobody.post("/session", content=content, headers=kind)).status_code == 401
+    assert (await nobody.post("/session", headers=kind)).status_code == 400
 
 
 async def test_a_session_lets_in(nobody: httpx.AsyncClient) -> None:

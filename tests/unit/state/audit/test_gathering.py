@@ -42,12 +42,30 @@ def test_too_many_different_ones_are_counted_without_their_names() -> None:
         assert gathering.seen(refusal(name), 0) is not None
     told = gathering.seen(refusal("c"), 0)
     assert told is not None
-    assert (told.what.name, told.what.address, told.what.principal.name) == (OTHERS,) * 3
+    assert (told.what.name, told.what.address, told.what.verb) == (OTHERS,) * 3
     for number in range(100):
         assert gathering.seen(refusal(f"more-{number}"), 1) is None
     [rest] = gathering.rest()
     assert rest.count == 100
     assert gathering.rest() == []
+
+
+def test_who_asked_is_told_of_too_many_things_too() -> None:
+    """One who asks for many things hides neither itself nor others by it."""
+    gathering = Gathering(kinds_max=2, principals_max=2)
+    for name in ("a", "b", "c", "d"):
+        gathering.seen(refusal(name), 0)
+    mallory = refusal("e")._replace(principal=Principal("User", "mallory"))
+    told = gathering.seen(mallory, 1)
+    assert told is not None
+    assert (told.what.principal.name, told.what.name) == ("mallory", OTHERS)
+    assert gathering.seen(refusal("f"), 1) is None
+    # The room for principals has an end, too.
+    for name in ("x", "y"):
+        late = gathering.seen(refusal("g")._replace(principal=Principal("User", name)), 2)
+        assert late is None or late.what.principal.name == OTHERS
+    counts = {each.what.principal.name: each.count for each in gathering.rest()}
+    assert counts == {"alice": 2, OTHERS: 1}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40_000)), max_size=200))

@@ -34,6 +34,7 @@ from goqueue.model.groups.messages import (
     TxnOffsetCommit,
 )
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
+from goqueue.model.groups.viewer import Viewer
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MigrationPolicy
 from goqueue.state.machine import Outcome, Reply
 from tests.unit.state.groups.group_world import GroupWorld, topic_id, topic_name, topics
@@ -60,6 +61,10 @@ class Script:
         world = self.world
         if word == "topics":
             world.set_topics(topics(**{name: int(count) for name, count in args.items()}))
+            return []
+        if word == "rights":
+            for user, seen in args.items():
+                world.set_rights(user, _names(seen) or ())
             return []
         if word == "settings":
             changes: dict[str, object] = {k: int(v) for k, v in args.items() if k != "policy"}
@@ -124,7 +129,8 @@ class Script:
 
 
 def _client(args: Args) -> Client:
-    return Client(client_id=args.get("client", "c"), host="/127.0.0.1")
+    viewer = Viewer("User", args["user"], "", "127.0.0.1") if "user" in args else None
+    return Client(client_id=args.get("client", "c"), host="/127.0.0.1", viewer=viewer)
 
 
 def _join(args: Args) -> object:
@@ -246,6 +252,7 @@ def _txn_commit(args: Args) -> object:
         offsets=_offsets(args),
         generation_id=int(args.get("generation", "-1")),
         member_id=args.get("member", ""),
+        group_instance_id=args.get("instance"),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from goqueue.model.groups.assignment import Assignment, assignment
+from goqueue.model.groups.viewer import Viewer
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
@@ -49,11 +50,13 @@ class GroupWorld:
         self.log: list[StateRecord] = []
         self.ids_made = 0
         self.tickets = 0
+        # Who sees only some topics.
+        self.rights: dict[str, frozenset[str]] = {}
         self.watch = GroupWatch()
         self.machine = self._start()
 
     def _start(self) -> GroupMachine:
-        machine = GroupMachine(self.settings, self.new_id)
+        machine = GroupMachine(self.settings, self.new_id, sees=self._sees)
         machine.on_topics_changed(self.known)
         for key, value in table_of(self.log).items():
             machine.replay(StateRecord(key, value))
@@ -61,6 +64,14 @@ class GroupWorld:
         self.watch.start(machine)
         self.take(machine.loaded(self.now_ms))
         return machine
+
+    def _sees(self, viewer: Viewer, name: str) -> bool:
+        return name in self.rights.get(viewer.name, self.known.by_name)
+
+    def set_rights(self, user: str, seen: Iterable[str]) -> None:
+        self.rights[user] = frozenset(seen)
+        for _ in self.machine.catch_up(by_rights=True):
+            pass
 
     def new_id(self) -> str:
         self.ids_made += 1

@@ -1,6 +1,7 @@
 """Regular expressions over topic names: right, and never slow."""
 
 import re
+from collections.abc import Generator
 from itertools import islice, product
 from time import process_time
 
@@ -9,12 +10,14 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.model.groups.viewer import Viewer
 from goqueue.model.security.tenants import inner_pattern
 from goqueue.state.groups.topic_regex import (
     PATTERN_MAX_LENGTH,
     READY_MAX,
     InvalidRegex,
     RegexCache,
+    Search,
     TopicRegex,
 )
 
@@ -82,52 +85,52 @@ def test_a_pattern_that_makes_states_without_end_is_bounded() -> None:
 def test_a_stored_pattern_that_re2_does_not_take_matches_nothing() -> None:
     cache = RegexCache()
     cache.set_names(frozenset({"aa"}))
-    assert cache.topics("a{1,2000}") == frozenset()
-    assert cache.topics("(?=a)a*") == frozenset()
+    assert cache.topics(Search("a{1,2000}")) == frozenset()
+    assert cache.topics(Search("(?=a)a*")) == frozenset()
 
 
 def test_patterns_are_held_against_the_names_there_are() -> None:
     cache = RegexCache()
     costly = "(.{300}|.{200}).*a"
-    cache.check(costly)
+    cache.check(Search(costly))
     cache.set_names(frozenset(f"{number:0249}" for number in range(100)))
     with pytest.raises(InvalidRegex, match="make it simpler"):
-        cache.check(costly)
-    cache.check("orders-.*")
+        cache.check(Search(costly))
+    cache.check(Search("orders-.*"))
     cache.set_names(frozenset())
-    cache.check(costly)
+    cache.check(Search(costly))
 
 
 def test_a_pattern_is_held_against_names_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one step 10,000 names could take a tenth of a second."""
     cache = RegexCache()
     cache.set_names(frozenset(f"a{number}" for number in range(100)))
-    steps = cache.match_stepwise("a.*[05]")
+    steps = cache.match_stepwise(Search("a.*[05]"))
     for _ in range(50):
         next(steps)
     cache.set_names(frozenset(f"a{number}" for number in range(50, 150)))
     assert sum(1 for _ in steps) == 50
     monkeypatch.setattr(TopicRegex, "matches", None)
-    assert cache.topics("a.*[05]") == {f"a{number}" for number in range(50, 150, 5)}
-    assert not list(cache.match_stepwise("a.*[05]"))
+    assert cache.topics(Search("a.*[05]")) == {f"a{number}" for number in range(50, 150, 5)}
+    assert not list(cache.match_stepwise(Search("a.*[05]")))
 
 
 def test_patterns_that_nobody_asks_for_are_forgotten() -> None:
     cache = RegexCache()
     cache.set_names(frozenset({"a"}))
     for number in range(3 * READY_MAX):
-        list(cache.match_stepwise(f"a{{0,{number}}}"))
+        list(cache.match_stepwise(Search(f"a{{0,{number}}}")))
     cache.keep_only([])
-    assert len(cache._compiled) == len(cache._matched) == READY_MAX
-    assert cache.topics("a{0,5}") == {"a"}
-    assert cache.topics(f"a{{0,{3 * READY_MAX - 1}}}") == {"a"}
+    assert len(cache._finders) == len(cache._found) == READY_MAX
+    assert cache.topics(Search("a{0,5}")) == {"a"}
+    assert cache.topics(Search(f"a{{0,{3 * READY_MAX - 1}}}")) == {"a"}
     cache.keep_only([])
-    assert len(cache._compiled) == READY_MAX - 1
+    assert len(cache._finders) == READY_MAX - 1
 
 
 def test_a_pattern_that_is_refused_is_refused_before_the_first_step() -> None:
     with pytest.raises(InvalidRegex):
-        next(RegexCache().match_stepwise("("))
+        next(RegexCache().match_stepwise(Search("(")))
 
 
 Atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "-", "^", "$"])
@@ -161,9 +164,9 @@ def test_the_cache_follows_the_topics(changes: list[frozenset[str]], patterns: l
         cache.set_names(names)
         for pattern in patterns:
             expected = {name for name in names if re.fullmatch(pattern, name)}
-            assert cache.topics(pattern) == expected
+            assert cache.topics(Search(pattern)) == expected
     cache.keep_only([])
-    assert cache.topics(patterns[0]) == {
+    assert cache.topics(Search(patterns[0])) == {
         name for name in (changes[-1] if changes else ()) if re.fullmatch(patterns[0], name)
     }
 
@@ -173,14 +176,14 @@ def test_new_names_are_held_against_one_pattern_in_a_step() -> None:
     cache = RegexCache()
     patterns = [f"a.*{number}" for number in range(50)]
     for pattern in patterns:
-        assert cache.topics(pattern) == frozenset()
+        assert cache.topics(Search(pattern)) == frozenset()
     cache.set_names(frozenset({"a1", "a2", "b2"}))
     cache.set_names(frozenset({"a2", "a12"}))
     # Whoever asks gets the right answer before its turn.
-    assert cache.topics(patterns[2]) == {"a2", "a12"}
+    assert cache.topics(Search(patterns[2])) == {"a2", "a12"}
     assert sum(1 for _ in cache.catch_up()) == 2 * (len(patterns) - 1)
-    assert cache.topics(patterns[1]) == frozenset()
-    assert cache.topics("a.*12") == {"a12"}
+    assert cache.topics(Search(patterns[1])) == frozenset()
+    assert cache.topics(Search("a.*12")) == {"a12"}
     assert not list(cache.catch_up())
 
 
@@ -203,9 +206,11 @@ def test_what_is_matched_does_not_depend_on_when(script: list[frozenset[str] | s
                 names = step
                 cache.set_names(names)
             case str():
-                for _ in cache.match_stepwise(step):
+                for _ in cache.match_stepwise(Search(step)):
                     pass
-                assert cache.topics(step) == {name for name in names if re.fullmatch(step, name)}
+                assert cache.topics(Search(step)) == {
+                    name for name in names if re.fullmatch(step, name)
+                }
             case int():
                 list(islice(cache.catch_up(), step))
 
@@ -221,15 +226,73 @@ def test_patterns_of_a_tenant_are_about_its_own_names() -> None:
     names = frozenset({"orders", "acme@orders", "acme@orders.dlq", "zeta@orders"})
     cache = RegexCache()
     cache.set_names(names)
-    assert cache.topics(inner_pattern("acme", "^orders.*$")) == {"acme@orders", "acme@orders.dlq"}
-    assert cache.topics(inner_pattern("zeta", ".*")) == {"zeta@orders"}
-    assert cache.topics(".*") == {"orders"}
-    assert cache.topics("acme@.*") == frozenset()
+    assert cache.topics(Search(inner_pattern("acme", "^orders.*$"))) == {
+        "acme@orders",
+        "acme@orders.dlq",
+    }
+    assert cache.topics(Search(inner_pattern("zeta", ".*"))) == {"zeta@orders"}
+    assert cache.topics(Search(".*")) == {"orders"}
+    assert cache.topics(Search("acme@.*")) == frozenset()
     cache.set_names(names | {"acme@orders-new", "orders-new"})
-    assert "acme@orders-new" in cache.topics(inner_pattern("acme", "^orders.*$"))
-    assert cache.topics(".*") == {"orders", "orders-new"}
+    assert "acme@orders-new" in cache.topics(Search(inner_pattern("acme", "^orders.*$")))
+    assert cache.topics(Search(".*")) == {"orders", "orders-new"}
 
 
 def test_nobody_without_a_tenant_writes_a_pattern_of_one() -> None:
     with pytest.raises(InvalidRegex):
-        RegexCache().check(inner_pattern("", "*acme@.*"))
+        RegexCache().check(Search(inner_pattern("", "*acme@.*")))
+
+
+def viewer(name: str) -> Viewer:
+    return Viewer("User", name, "", "127.0.0.1")
+
+
+def test_each_viewer_finds_what_it_may_see() -> None:
+    seen = {"alice": {"ant", "bee"}, "bob": {"hen"}}
+    cache = RegexCache(lambda who, name: name in seen[who.name])
+    cache.set_names(frozenset({"ant", "bee", "hen"}))
+    alice, bob = Search(".*e.*", viewer("alice")), Search(".*e.*", viewer("bob"))
+    list(cache.match_stepwise(alice))
+    assert cache.topics(alice) == {"bee"}
+    assert cache.topics(bob) == {"hen"}
+    assert cache.topics(Search(".*e.*")) == {"bee", "hen"}
+    seen["alice"].add("eel")
+    cache.set_names(frozenset({"ant", "bee", "hen", "eel"}))
+    assert cache.topics(alice) == {"bee", "eel"}
+    assert cache.topics(bob) == {"hen"}
+
+
+def test_other_rights_count_once_they_were_looked_at_in_steps() -> None:
+    seen = {f"a{number}" for number in range(100)}
+    cache = RegexCache(lambda _, name: name in seen)
+    cache.set_names(frozenset(seen))
+    search = Search("a.*", viewer("alice"))
+    assert len(cache.topics(search)) == 100
+    assert cache.by_rights() == [search]
+    seen -= {"a1", "a2"}
+    steps = cache.search_again(search)
+    next(steps)
+    cache.set_names(frozenset(f"a{number}" for number in range(1, 101)))
+    assert sum(1 for _ in steps) == 99
+    assert cache.topics(search) == seen - {"a0"}
+
+
+def test_a_search_tells_whether_it_finds_others_than_before() -> None:
+    seen = {"ant"}
+    cache = RegexCache(lambda _, name: name in seen)
+    cache.set_names(frozenset({"ant", "bee"}))
+    search = Search("...", viewer("alice"))
+    cache.topics(search)
+    assert not last(cache.search_again(search))
+    seen.add("bee")
+    assert last(cache.search_again(search))
+    cache.keep_only([])
+    assert not last(cache.search_again(search))
+
+
+def last(steps: Generator[None, None, bool]) -> bool:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bool(end.value)

@@ -8,11 +8,12 @@ from litestar import Request, Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 
-from goqueue.doors.http.body import decode
+from goqueue.doors.http.body import decode, read_json
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.credentials import Credentials
 from goqueue.doors.http.security.users import TAGS
+from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.log_in import COOKIE, SESSION_PATH, authorization_in, session_in
 from goqueue.model.caller import Caller
 from goqueue.service.broker_service import BrokerService
@@ -20,6 +21,9 @@ from goqueue.service.needs import OPEN
 
 # RFC 6265 and its successor: no script sees it, no other site's page has it sent.
 _STRICT: Final = "Path=/; HttpOnly; SameSite=Strict"
+# The longest name and password, each character escaped. Anybody may send this body: were it read
+# like others, those who have no log-in would take the room that publishers' bodies have.
+LOG_IN_MAX_BYTES: Final = 16 * 1024
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,7 +65,7 @@ async def begin_session(
     if authorization is not None:
         begun = await logins.begin_session_by(authorization)
     else:
-        shown = decode(await request.body(), _credentials)
+        shown = decode(await _log_in_body(request), _credentials)
         begun = await logins.begin_session(shown.name, shown.password)
     principal = begun.user.principal
     session = Session(str(principal), principal.tenant, begun.expires_ms)
@@ -95,6 +99,16 @@ async def end_session(
     word = session_in(request.scope["headers"])
     if word is not None:
         service.web_logins.end_session(word)
+
+
+async def _log_in_body(request: Request[Any, Any, Any]) -> bytes:
+    bodies = BodyReader(max_bytes=LOG_IN_MAX_BYTES, held_max_bytes=LOG_IN_MAX_BYTES)
+    headers = request.scope["headers"]
+    limit = f"a log-in may be: {LOG_IN_MAX_BYTES} bytes"
+    body = await read_json(bodies, headers, request.receive, limit=limit)
+    if not body:
+        raise Refusal(400, "invalid_request", "the request needs a body of JSON")
+    return body
 
 
 def _setting(request: Request[Any, Any, Any], cookie: str) -> dict[str, str]:

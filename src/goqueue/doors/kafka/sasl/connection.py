@@ -7,7 +7,7 @@ from typing import Final
 
 from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.sasl.limits import LogInLimits
-from goqueue.doors.kafka.sasl.session import SaslSession
+from goqueue.doors.kafka.sasl.session import SASL, SaslSession
 from goqueue.doors.kafka.sasl.token_frames import TokenExchange
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.model.caller import Principal
@@ -18,12 +18,14 @@ _API_KEY: Final = struct.Struct(">h")
 
 class SecuredConnection(Connection):
     _session: SaslSession
+    _log_in_limits: LogInLimits
     _until_logged_in: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         config = self._services.config
-        self._frames.hold_to(LogInLimits(config))
+        self._log_in_limits = LogInLimits(config)
+        self._frames.hold_to(self._log_in_limits)
         self._until_logged_in = self._loop.call_later(
             config.sasl_login_timeout_ms / 1000,
             self.cut_off,
@@ -45,15 +47,23 @@ class SecuredConnection(Connection):
 
     def _accept(self, frame: memoryview) -> None:
         session = self._session
-        if session.awaits_frame:
-            self._queue(TokenExchange(frame))
-            return
         (api_key,) = _API_KEY.unpack_from(frame)
-        refusal = session.refusal(api_key)
+        is_log_in = session.awaits_frame or api_key in SASL
+        refusal = self._too_large(frame) if is_log_in else session.refusal(api_key)
         if refusal is not None:
             self._memory.give_back(len(frame))
             raise Malformed(refusal)
-        super()._accept(frame)
+        if session.awaits_frame:
+            self._queue(TokenExchange(frame))
+        else:
+            super()._accept(frame)
+
+    def _too_large(self, frame: memoryview) -> str | None:
+        """A log-in again is held to what the first one was: it is looked at in one go."""
+        limits = self._log_in_limits
+        if len(frame) <= limits.largest_bytes:
+            return None
+        return f"log-in of {len(frame)} bytes; {limits.largest_setting} is {limits.largest_bytes}"
 
     # --- as the session knows it ----------------------------------------------------------
 

@@ -27,8 +27,7 @@ from goqueue.service.security.sasl.log_ins import LogIns
 HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 AUTHENTICATE: Final = 36
-_SASL: Final = frozenset((HANDSHAKE, AUTHENTICATE))
-_BEFORE_LOG_IN: Final = frozenset((API_VERSIONS, HANDSHAKE, AUTHENTICATE))
+SASL: Final = frozenset((HANDSHAKE, AUTHENTICATE))
 # Version 1 says that tokens come in SaslAuthenticate (KIP-152).
 _FIRST_VERSION_WITH_REQUESTS: Final = 1
 # A lifetime of 0 would mean that there is none.
@@ -91,16 +90,13 @@ class SaslSession:
         self.awaits_frame = False
 
     def refusal(self, api_key: int) -> str | None:
-        """Why a request is not answered; asked for every one of them, so it must be quick."""
+        """Why a request, which does not log in, is not answered; asked for every one of them, so
+        it must be quick."""
         login = self.login
         if login is None:
-            if api_key in _BEFORE_LOG_IN:
+            if api_key == API_VERSIONS:
                 return None
             return f"API key {api_key} before log-in: clients must log in (SASL)"
-        if api_key in _SASL:
-            return None
-        if self._ends_ms is not None and self._log_ins.clock_ms() >= self._ends_ms:
-            return f"the log-in of {login.principal} has ended, and it did not log in again"
         if api_key == CALL_API_KEY and login.principal != BROKERS:
             return f"a call of a broker by {login.principal}"
         # Looked at once for every change, as every request comes by here.
@@ -108,7 +104,10 @@ class SaslSession:
         if generation != self._held_in:
             if not self._log_ins.holds(login):
                 return _gone(login)
+            self._ends_ms = self._log_ins.ends_sooner_ms(login, self._ends_ms)
             self._held_in = generation
+        if self._ends_ms is not None and self._log_ins.clock_ms() >= self._ends_ms:
+            return f"the log-in of {login.principal} has ended, and it did not log in again"
         return None
 
     def end_if_gone(self) -> None:

@@ -72,6 +72,13 @@ class LogIns:
             ends_ms.append(now_ms + self._max_session_ms)
         return min(ends_ms, default=None)
 
+    def ends_sooner_ms(self, login: Login, ends_ms: int | None) -> int | None:
+        """A delegation token may be made to end before it would have when its holder logged in."""
+        token = self._security.image.tokens.get(login.token_id or "")
+        if token is None or ends_ms is None:
+            return ends_ms
+        return min(token.expires_ms, ends_ms)
+
     def holds(self, login: Login) -> bool:
         return self._authentication.holds(login)
 

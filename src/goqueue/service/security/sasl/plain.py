@@ -16,7 +16,10 @@ class PlainConversation:
 
     async def hear(self, message: bytes) -> Said:
         self.user, password = read_plain(message)
-        principal = await self._authentication.of_password(self.user, password)
-        if principal is None:
+        user = await self._authentication.of_password(self.user, password)
+        if user is None:
             raise AuthenticationFailed("PLAIN: user name or password are wrong")
-        return Said(b"", Login(principal=principal, mechanism=self.mechanism))
+        login = Login(
+            principal=user.principal, mechanism=self.mechanism, user_created_ms=user.created_ms
+        )
+        return Said(b"", login)

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.delegation_tokens import NO_TIME, USER, period_ms, principal
+from goqueue.doors.kafka.delegation_tokens import (
+    NO_TIME,
+    USER,
+    is_by_token,
+    period_ms,
+    principal,
+)
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -23,15 +29,13 @@ async def handle(context: RequestContext, request: "CreateDelegationTokenRequest
         kinds.add(request.owner_principal_type)
     if kinds - {USER}:
         return _refused(context, owner, ErrorCode.invalid_principal_type)
-    session = context.services.sasl.of(context.connection)
-    login = None if session is None else session.login
     try:
         held = await context.service.tokens.create(
             context.caller,
             owner=owner,
             renewers=[renewer.principal_name for renewer in request.renewers],
             max_lifetime_ms=period_ms(request.max_lifetime) or None,
-            by_token=login is not None and login.token_id is not None,
+            by_token=is_by_token(context),
         )
     except GoQueueError as error:
         return _refused(context, owner, error_code(error))

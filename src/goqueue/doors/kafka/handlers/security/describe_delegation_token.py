@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.delegation_tokens import principal
+from goqueue.doors.kafka.delegation_tokens import is_by_token, principal
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
@@ -23,7 +23,9 @@ async def handle(context: RequestContext, request: "DescribeDelegationTokenReque
     if request.owners is not None:
         owners = {owner.principal_name for owner in request.owners}
     try:
-        tokens = context.service.tokens.tokens(context.caller, owners)
+        tokens = context.service.tokens.tokens(
+            context.caller, owners, by_token=is_by_token(context)
+        )
     except GoQueueError as error:
         return {"error_code": error_code(error), "tokens": ()}
     return {"error_code": ErrorCode.none, "tokens": Rows(tokens, _token)}

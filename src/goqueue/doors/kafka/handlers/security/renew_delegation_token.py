@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.doors.kafka.delegation_tokens import new_end, period_ms
+from goqueue.doors.kafka.delegation_tokens import is_by_token, new_end, period_ms
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.service.needs import OPEN
@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "RenewDelegationTokenRequest") -> Message:
-    asked_ms = period_ms(request.renew_period)
     return await new_end(
-        context.service.tokens.renew(context.caller, bytes(request.hmac), asked_ms)
+        context.service.tokens.renew(
+            context.caller,
+            bytes(request.hmac),
+            period_ms(request.renew_period),
+            by_token=is_by_token(context),
+        )
     )
 
 
