@@ -1,10 +1,15 @@
 """What requests about delegation tokens have in common (KIP-48)."""
 
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
 
 # The one kind of principals that tokens are of.
 USER: Final = "User"
@@ -24,6 +29,14 @@ def is_by_token(context: RequestContext) -> bool:
     session = context.services.sasl.of(context.connection)
     login = None if session is None else session.login
     return login is not None and login.token_id is not None
+
+
+async def new_end(changed: Awaitable[int]) -> Message:
+    """When a token ends now that this was changed."""
+    try:
+        return {"error_code": ErrorCode.none, "expiry_timestamp": await changed}
+    except GoQueueError as error:
+        return {"error_code": error_code(error), "expiry_timestamp": NO_TIME}
 
 
 def principal(text: str, prefix: str) -> Message:
