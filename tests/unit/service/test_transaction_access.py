@@ -13,7 +13,15 @@ from goqueue.model.errors import (
     TopicAccessDenied,
     TransactionalIdAccessDenied,
 )
-from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import (
+    JoinGroup,
+    JoinGroupResult,
+    MemberProtocol,
+    OffsetToCommit,
+    SyncGroup,
+    TxnOffsetCommit,
+)
 from goqueue.model.names import topic_partition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
@@ -151,6 +159,61 @@ async def test_offsets_of_hosted_producers_are_committed_together_or_not_at_all(
         await reader.producers.commit_offsets(ANYONE, begun, commit)
     found = await BrokerService(broker).transactions.describe(ANYONE, ID)
     assert found.partitions == frozenset()
+
+
+async def generation(broker: Node, member_id: str = "") -> JoinGroupResult:
+    """The next one of a group with one member."""
+    groups = BrokerService(broker).groups
+    joined = await groups.join(
+        ANYONE,
+        JoinGroup(
+            group_id="g",
+            session_timeout_ms=60_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=(MemberProtocol(name="range", metadata=b""),),
+            requires_known_member_id=False,
+        ),
+    )
+    sync = SyncGroup(
+        group_id="g",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments={joined.member_id: b""},
+    )
+    assert (await groups.sync(ANYONE, sync)).error is GroupError.NONE
+    return joined
+
+
+async def test_what_is_left_of_a_commit_is_still_of_its_member_and_generation(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    old = await generation(broker)
+    new = await generation(broker, old.member_id)
+    assert (old.member_id, old.generation_id + 1) == (new.member_id, new.generation_id)
+    reader = allowed(
+        broker, transactional_id(ID, Verb.WRITE), group("g", Verb.READ), topic("open", Verb.READ)
+    )
+
+    async def commit(generation_id: int, member_id: str) -> list[GroupError]:
+        request = TxnOffsetCommit(
+            group_id="g",
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            offsets=tuple(
+                OffsetToCommit(topic=name, partition=0, offset=1) for name in (SECRET, "open")
+            ),
+            generation_id=generation_id,
+            member_id=member_id,
+        )
+        answer = await reader.transactions.commit_offsets(ANYONE, ID, request, adds_offsets=True)
+        return [each.error for each in answer.partitions]
+
+    denied = GroupError.TOPIC_AUTHORIZATION_FAILED
+    assert await commit(old.generation_id, old.member_id) == [denied, GroupError.ILLEGAL_GENERATION]
+    assert await commit(new.generation_id, "another") == [denied, GroupError.UNKNOWN_MEMBER_ID]
+    assert await commit(new.generation_id, new.member_id) == [denied, GroupError.NONE]
 
 
 async def test_transactions_are_seen_as_far_as_that_is_allowed(
