@@ -1,6 +1,7 @@
 """Log-in on Kafka's door: what is answered before, how it fails, and how it ends."""
 
 import asyncio
+import base64
 import gc
 import struct
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.security.sasl.scram_server import Claim
-from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
+from goqueue.state.security.scram import HASHES, SHA_256, SHA_512, make_record
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
 from tests.unit.doors.kafka.secured import Clock, secured_broker, without_rules
@@ -88,6 +89,23 @@ async def test_who_is_not_there_has_the_same_salt_every_time(door: KafkaDoor) ->
     assert seen[0] == seen[1]
     assert seen[2] == seen[3] != seen[4]
     assert len({each[1:] for each in seen}) == 1
+
+
+async def test_who_is_not_there_may_look_like_users_of_kafkas_tools(
+    door: KafkaDoor, broker: Node
+) -> None:
+    """Which have longer salts and may have more iterations; either would tell who is there."""
+    record = make_record(SHA_256, "dave's", salt=b"s" * 26, iterations=8_192)
+    await without_rules(broker).users.alter_scram(ANYONE, "dave", {SHA_256: record})
+    seen = set()
+    for number in range(40):
+        client = await WireClient.connect(*door.address)
+        await choose(client, SHA_256)
+        first = (await say(client, f"n,,n=nobody{number},r=abc".encode())).auth_bytes.decode()
+        client.close()
+        _, salt, iterations = first.split(",")
+        seen.add((len(base64.b64decode(salt[2:])), iterations))
+    assert seen == {(16, "i=4096"), (26, "i=8192")}
 
 
 async def test_plain_from_this_machine(client: WireClient, door: KafkaDoor, broker: Node) -> None:

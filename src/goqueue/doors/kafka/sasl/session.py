@@ -12,6 +12,7 @@ and of the same principal. One that failed ends the connection, also where someb
 before.
 """
 
+import asyncio
 from typing import Final, NamedTuple, Protocol
 from weakref import ref
 
@@ -156,6 +157,7 @@ class SaslSession:
         conversation = self._conversation
         if self._is_ended or conversation is None:
             raise self._out_of_turn("SaslAuthenticate without SaslHandshake")
+        since_s = asyncio.get_running_loop().time()
         try:
             said = await conversation.hear(message)
             if said.login is None:
@@ -164,7 +166,7 @@ class SaslSession:
         except AuthenticationFailed as error:
             # Before the delay: nothing is heard meanwhile.
             self._is_ended = True
-            await self._log_ins.delay()
+            await self._log_ins.delay(since_s)
             mechanism = conversation.mechanism
             self._failed(mechanism, error.message)
             raise AuthenticationFailed(
