@@ -20,7 +20,7 @@ async def test_an_answer_does_not_tell_how_long_a_password_was_looked_at(
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(failed_logins.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     await FailedLogins(60_000).delay(asyncio.get_running_loop().time() - looked_s)
     assert slept == [pytest.approx(left_s, abs=1)]
 

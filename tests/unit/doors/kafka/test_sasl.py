@@ -16,9 +16,11 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.security.sasl.oauthbearer import INVALID_TOKEN
 from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import HASHES, SHA_256, SHA_512, make_record
 from tests.callers import ANYONE
+from tests.jwt_issuer import AUDIENCE, ISSUER, ec_key, key_set, public, token
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
 from tests.unit.doors.kafka.secured import Clock, secured_broker, without_rules
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -386,6 +388,31 @@ async def test_who_is_deleted_and_made_anew_is_somebody_else(
     await users.create(ANYONE, "alice", "another", is_admin=True)
     async with asyncio.timeout(1):
         assert await client.is_closed_by_broker()
+
+
+class TestTokensOfAnIdentityProvider:
+    @pytest.fixture
+    def settings(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        file = tmp_path_factory.mktemp("provider") / "keys.json"
+        file.write_text(key_set(public(ec_key(), "one")))
+        return {
+            "connection.failed.authentication.delay.ms": "1",
+            "oauth.jwks.file": str(file),
+            "oauth.issuer": ISSUER,
+            "oauth.audience": AUDIENCE,
+        }
+
+    @pytest.mark.parametrize("says_that_it_heard", [True, False])
+    async def test_one_that_is_refused_is_counted_once(
+        self, client: WireClient, broker: Node, says_that_it_heard: bool
+    ) -> None:
+        await choose(client, "OAUTHBEARER")
+        forged = token(ec_key(), "one", "ES256")
+        answer = await say(client, f"n,,\x01auth=Bearer {forged}\x01\x01".encode())
+        assert answer.auth_bytes == INVALID_TOKEN
+        if says_that_it_heard:
+            assert (await say(client, b"\x01")).error_code.value == FAILED
+        assert +broker.traffic.kafka.authentications == {("OAUTHBEARER", "failure"): 1}
 
 
 async def test_nothing_is_kept_of_a_connection_that_is_gone(door: KafkaDoor) -> None:
