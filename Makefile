@@ -134,6 +134,7 @@ soak-tls: $(INSTALLED) ## 100 certificates replaced under load, without a failed
 
 soak-hostile: $(INSTALLED) ## A million hostile frames at each door, 10,000 connections, and a canary
 	$(BIN)/python -m tests.hostile.soak
+	$(BIN)/python -m tests.hostile.soak --security --frames 100000 --connections 2000
 	$(BIN)/python -m tests.hostile.soak --workers 2 --frames 100000 --connections 2000
 
 demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline

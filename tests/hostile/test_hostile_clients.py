@@ -12,8 +12,15 @@ CONNECTIONS = 300
 LIMIT_SECONDS = 20.0
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_nobody_else_is_hurt(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("workers", "security"),
+    [
+        (1, False),
+        pytest.param(2, False, marks=pytest.mark.slow),
+        pytest.param(1, True, marks=pytest.mark.slow),
+    ],
+)
+def test_nobody_else_is_hurt(tmp_path: Path, workers: int, security: bool) -> None:
     outcome = run(
         tmp_path,
         frames=FRAMES,
@@ -22,6 +29,7 @@ def test_nobody_else_is_hurt(tmp_path: Path, workers: int) -> None:
         seed="a short one",
         limit_seconds=stretched(LIMIT_SECONDS),
         workers=workers,
+        security=security,
     )
     assert outcome.is_alive
     assert not outcome.tracebacks

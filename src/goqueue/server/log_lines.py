@@ -27,6 +27,13 @@ def configure_logging(*, level: str, line_format: str, worker: int | None = None
     logging.raiseExceptions = False
 
 
+# What ends a line, or moves a terminal's cursor: names that clients choose stand in lines, and must
+# not look like lines of their own.
+_CONTROLS: Final = {
+    code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+}
+
+
 class _Line(logging.Formatter):
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
@@ -39,7 +46,7 @@ class TextLine(_Line):
     def format(self, record: logging.LogRecord) -> str:
         worker = "" if self._worker is None else f"[worker {self._worker}] "
         where = f"{record.levelname} {worker}{_area(record.name)}"
-        line = f"{_utc(record.created)} {where}: {record.getMessage()}"
+        line = f"{_utc(record.created)} {where}: {record.getMessage().translate(_CONTROLS)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.groups.consumer_protocol import (
+    NAMES_MAX,
     MalformedProtocol,
     read_assignment,
     read_subscription,
@@ -92,3 +93,21 @@ def test_whatever_a_member_sends_comes_back_as_it_was(data: bytes) -> None:
     for rename in (rename_subscribed, rename_assigned):
         renamed = rename(data, lambda name: f"acme@{name}")
         assert rename(renamed, lambda name: name.removeprefix("acme@")) == data
+
+
+def test_no_more_topics_are_read_than_a_request_may_name() -> None:
+    """A member may send four megabytes: more than a million names, for which nobody else is
+    served while they are read. What is not read is not renamed either."""
+    most = write_subscription(1, ["a"] * NAMES_MAX)
+    assert len(read_subscription(most).topics) == NAMES_MAX
+    for data in (
+        write_subscription(1, ["a"] * (NAMES_MAX + 1)),
+        write_subscription(1, ["a"], {f"{number}": [0] for number in range(NAMES_MAX + 1)}),
+    ):
+        with pytest.raises(MalformedProtocol, match="20000"):
+            read_subscription(data)
+        assert rename_subscribed(data, str.upper) == data
+    many = write_assignment(1, {f"{number}": [0] for number in range(NAMES_MAX + 1)})
+    with pytest.raises(MalformedProtocol, match="20000"):
+        read_assignment(many)
+    assert rename_assigned(many, str.upper) == many

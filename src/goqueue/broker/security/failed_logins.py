@@ -13,12 +13,16 @@ class FailedLogins:
         self._delay_s = delay_ms / 1000
         self._delayed = 0
 
-    async def delay(self) -> None:
-        """Return when the answer may be given."""
-        if self._delayed >= DELAYED_MAX:
+    async def delay(self, since_s: float | None = None) -> None:
+        """Return when the answer may be given. `since_s`, by the loop's clock, is when it was asked
+        for: as many whole delays later, so that the answer does not tell how long it took to look
+        at a password, which depends on whose it is."""
+        if self._delayed >= DELAYED_MAX or not self._delay_s:
             return
+        now_s = asyncio.get_running_loop().time()
+        passed_s = 0.0 if since_s is None else now_s - since_s
         self._delayed += 1
         try:
-            await asyncio.sleep(self._delay_s)
+            await asyncio.sleep(self._delay_s - passed_s % self._delay_s)
         finally:
             self._delayed -= 1

@@ -5,22 +5,34 @@ import asyncio
 import base64
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from goqueue.broker.security.master_key import MasterKey
 from goqueue.model.caller import Principal
 from goqueue.model.security.logins import Login
 from goqueue.model.security.tokens import DelegationToken
-from goqueue.model.security.users import BROKERS, BROKERS_USER, USER_KIND, ScramRecord
+from goqueue.model.security.users import BROKERS, BROKERS_USER, USER_KIND, ScramRecord, User
 from goqueue.state.security.image import SecurityImage
 from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, SHA_256, make_record
 
 # Records that were made of secrets, 300 bytes each; making one takes some milliseconds.
 MADE_MAX: Final = 10_000
+# Of those that users' records have: each costs a hash whenever somebody is not there.
+SHAPES_MAX: Final = 16
 # They are made in threads; log-ins leave the processor to others.
 AT_ONCE_MAX: Final = 2
+
+
+class _Shape(NamedTuple):
+    """What a record shows of itself to whoever names its user."""
+
+    salt_bytes: int
+    iterations: int
+
+
+_USUAL: Final = _Shape(SALT_BYTES, ITERATIONS_MIN)
 
 
 class FoundRecord(NamedTuple):
@@ -42,6 +54,9 @@ class ScramRecords:
         self._clock_ms = clock_ms
         self._made: OrderedDict[tuple[str, str], ScramRecord] = OrderedDict()
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+        # By mechanism, of these users.
+        self._shapes: Mapping[str, tuple[_Shape, ...]] = {}
+        self._shapes_of: Mapping[str, User] = {}
 
     async def find(self, mechanism: str, claim: Claim, *, brokers_only: bool) -> FoundRecord:
         """`brokers_only`: the mechanism is not offered to clients."""
@@ -71,10 +86,26 @@ class ScramRecords:
         """The same at every time and every broker: a salt that changes would tell."""
         secret = self._master_key.secret(f"nobody {mechanism}", claim.name)
         key = hashlib.new(HASHES[mechanism], secret).digest()
+        shape = _USUAL if claim.is_token else self._shape(mechanism, claim.name)
         record = ScramRecord(
-            salt=secret[:SALT_BYTES], iterations=ITERATIONS_MIN, stored_key=key, server_key=key
+            salt=hashlib.shake_256(secret).digest(shape.salt_bytes),
+            iterations=shape.iterations,
+            stored_key=key,
+            server_key=key,
         )
         return FoundRecord(record, None)
+
+    def _shape(self, mechanism: str, name: str) -> "_Shape":
+        """One of those that users' records have: Kafka's tools make other ones than we do. A new
+        one becomes that of some names, and leaves the others as they were."""
+        users = self._image().users
+        if users is not self._shapes_of:
+            self._shapes_of, self._shapes = users, _shapes(users.values())
+
+        def weight(shape: _Shape) -> bytes:
+            return self._master_key.secret(f"shape {shape} {mechanism}", name)
+
+        return max(self._shapes.get(mechanism, (_USUAL,)), key=weight)
 
     async def _made_of(self, mechanism: str, name: str, secret: str) -> ScramRecord:
         known = self._made.get((mechanism, name))
@@ -90,6 +121,18 @@ class ScramRecords:
         if len(self._made) > MADE_MAX:
             self._made.popitem(last=False)
         return record
+
+
+def _shapes(users: Iterable[User]) -> dict[str, tuple[_Shape, ...]]:
+    """By mechanism; ours is always one of them."""
+    found: dict[str, set[_Shape]] = {mechanism: set() for mechanism in HASHES}
+    for user in users:
+        for mechanism, record in user.scram.items():
+            found[mechanism].add(_Shape(len(record.salt), record.iterations))
+    return {
+        mechanism: (_USUAL, *sorted(shapes - {_USUAL})[:SHAPES_MAX])
+        for mechanism, shapes in found.items()
+    }
 
 
 def token_password(master_key: MasterKey, token: DelegationToken) -> str:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.model.caller import ANONYMOUS, Principal
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.service.log import ReadyParts
@@ -57,8 +58,8 @@ class FetchSession:
     uses_topic_ids: bool
     epoch: int
     is_replica: bool = False
-    # Only whoever is of it may use the session: ids can be guessed.
-    tenant: str = ""
+    # Nobody else uses or ends the session: ids can be guessed.
+    reader: Principal = ANONYMOUS
     parts: dict[Hashable, FetchPart] = field(default_factory=dict)
     sent: dict[PartitionKey, SentState] = field(default_factory=dict)
     ready: ReadyParts = field(default_factory=ReadyParts)
@@ -160,16 +161,16 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
         is_replica: bool = False,
-        tenant: str = "",
+        reader: Principal = ANONYMOUS,
     ) -> FetchPlan:
         known = self._sessions.get(session_id)
-        if known is not None and known.tenant != tenant:
+        if known is not None and known.reader != reader:
             session_id = NO_SESSION_ID
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._forget(session_id)
             if epoch == FINAL_EPOCH or not wanted:
                 return FetchPlan(wanted)
-            session = self._create(wanted, uses_topic_ids, is_replica, tenant)
+            session = self._create(wanted, uses_topic_ids, is_replica, reader)
             return FetchPlan(wanted) if session is None else FetchPlan({}, session)
         session = self._find(session_id, epoch, uses_topic_ids, is_replica)
         before = len(session.parts)
@@ -201,7 +202,7 @@ class FetchSessions:
         wanted: Mapping[PartitionKey, FetchPart],
         uses_topic_ids: bool,
         is_replica: bool,
-        tenant: str,
+        reader: Principal,
     ) -> FetchSession | None:
         if self._slots == 0 and not is_replica:
             return None
@@ -212,7 +213,7 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
         epoch = _epoch_after(INITIAL_EPOCH)
-        session = FetchSession(session_id, uses_topic_ids, epoch, is_replica, tenant)
+        session = FetchSession(session_id, uses_topic_ids, epoch, is_replica, reader)
         session.change(wanted, ())
         self._sessions[session_id] = session
         self._parts += len(session.parts)

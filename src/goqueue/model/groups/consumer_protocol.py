@@ -11,6 +11,9 @@ from typing import Final, NamedTuple
 
 PROTOCOL_TYPE: Final = "consumer"
 
+# Topics of one member that are read: as many as a request may name (`request.max.elements`). A
+# member may send megabytes, and a million names took seconds at each rebalance.
+NAMES_MAX: Final = 20_000
 INT16_MAX: Final = 2**15 - 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -86,14 +89,21 @@ class _Reader:
             raise MalformedProtocol(f"an array of {size} does not fit the remaining bytes")
         return max(size, 0)
 
+    def count_of_names(self, element_bytes: int) -> int:
+        count = self.array_size(element_bytes)
+        if count > NAMES_MAX:
+            raise MalformedProtocol(f"{count} topics are more than {NAMES_MAX}")
+        return count
+
     def strings(self) -> tuple[str, ...]:
-        return tuple(self.string() for _ in range(self.array_size(2)))
+        return tuple(self.string() for _ in range(self.count_of_names(2)))
 
     def partitions(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}
-        for _ in range(self.array_size(6)):
+        for _ in range(self.count_of_names(6)):
             topic = self.string()
-            found[topic] = tuple(self.int32() for _ in range(self.array_size(4)))
+            count = self.array_size(4)
+            found[topic] = struct.unpack(f">{count}i", self.raw(4 * count))
         return found
 
 
@@ -145,7 +155,7 @@ def rename_subscribed(data: bytes, rename: Callable[[str], str]) -> bytes:
     reader = _Reader(data)
     try:
         version = reader.raw(2)
-        count = reader.array_size(2)
+        count = reader.count_of_names(2)
         parts = [data[: reader.position], *(_renamed(reader, rename) for _ in range(count))]
         if _INT16.unpack(version)[0] >= 1:
             start = reader.position
@@ -178,7 +188,7 @@ def _renamed_partitions(
 ) -> Iterator[bytes]:
     """In the order in which they stand there."""
     start = reader.position
-    count = reader.array_size(6)
+    count = reader.count_of_names(6)
     yield data[start : reader.position]
     for _ in range(count):
         yield _renamed(reader, rename)

@@ -1,5 +1,6 @@
 """Who somebody is, by what it shows. Every door asks here, and nowhere else."""
 
+import asyncio
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -25,10 +26,11 @@ class Authentication:
         return self._security.is_on
 
     async def by_password(self, name: str, password: str) -> Principal:
+        since_s = asyncio.get_running_loop().time()
         found = await self.of_password(name, password)
         if found is None:
             self.notes.failed(_PASSWORD, name)
-            await self.delay()
+            await self.delay(since_s)
             raise AuthenticationFailed("authentication failed: user name or password are wrong")
         self.notes.succeeded(found.principal, _PASSWORD)
         return found.principal
@@ -93,6 +95,6 @@ class Authentication:
         user = self._security.image.users.get(principal.name)
         return user is not None and user.tenant == principal.tenant
 
-    async def delay(self) -> None:
-        """Before whoever failed is told: who guesses waits."""
-        await self._security.failed_logins.delay()
+    async def delay(self, since_s: float | None = None) -> None:
+        """Before whoever failed is told: who guesses waits. `since_s`: when it asked."""
+        await self._security.failed_logins.delay(since_s)

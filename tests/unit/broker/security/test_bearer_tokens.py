@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import http.server
 import json
 import threading
@@ -195,6 +196,12 @@ def web_server(tmp_path: Path) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            if self.path == "/dripping":
+                with contextlib.suppress(OSError):
+                    for byte in body:
+                        self.wfile.write(bytes((byte,)))
+                        time.sleep(0.05)
+                return
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
@@ -214,6 +221,16 @@ async def test_keys_of_a_url(web_server: str) -> None:
     assert await keys.find("one", "RSA")
     moved = open_key_set(file="", url=f"{web_server}/moved", refresh_ms=1_000)
     assert await moved.find("one", "RSA") is None
+
+
+async def test_keys_that_come_byte_by_byte_are_not_waited_for(
+    web_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could log in by a token meanwhile, and no others would ever be asked for."""
+    monkeypatch.setattr(key_sets, "FETCH_TIMEOUT_S", 0.3)
+    keys = open_key_set(file="", url=f"{web_server}/dripping", refresh_ms=1_000)
+    async with asyncio.timeout(10):
+        assert await keys.find("one", "RSA") is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,21 @@ from goqueue.broker.security.failed_logins import FailedLogins
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.parametrize(("looked_s", "left_s"), [(0.0, 60.0), (10.0, 50.0), (70.0, 50.0)])
+async def test_an_answer_does_not_tell_how_long_a_password_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch, looked_s: float, left_s: float
+) -> None:
+    """Of a user with more iterations it takes four times as long."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await FailedLogins(60_000).delay(asyncio.get_running_loop().time() - looked_s)
+    assert slept == [pytest.approx(left_s, abs=1)]
+
+
 async def test_so_many_wait_and_others_are_answered_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

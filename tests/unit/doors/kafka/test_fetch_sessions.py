@@ -1,5 +1,6 @@
 """Fetch sessions by KIP-227."""
 
+import contextlib
 import random
 from collections.abc import Hashable
 from uuid import UUID
@@ -14,6 +15,7 @@ from goqueue.doors.kafka.fetch_sessions import (
     SentState,
     SessionError,
 )
+from goqueue.model.caller import Principal
 from goqueue.model.log import FetchPart
 
 A0, A1, B0 = (PartitionKey(None, topic, index) for topic, index in (("a", 0), ("a", 1), ("b", 0)))
@@ -40,6 +42,19 @@ def go_on(
     return cache.plan(
         session_id, epoch, dict.fromkeys(wanted, PART), forgotten, uses_topic_ids=False
     )
+
+
+@pytest.mark.parametrize("epoch", [0, -1, 1])
+@pytest.mark.parametrize("other", [Principal("User", "bob"), Principal("User", "alice", "acme")])
+def test_nobody_else_goes_on_with_a_session_or_ends_it(other: Principal, epoch: int) -> None:
+    """Whose number may be guessed."""
+    cache = sessions()
+    alice = Principal("User", "alice")
+    begun = cache.plan(0, 0, {A0: PART}, (), uses_topic_ids=False, reader=alice)
+    with contextlib.suppress(SessionError):
+        cache.plan(begun.session_id, epoch, {}, (A0,), uses_topic_ids=False, reader=other)
+    plan = cache.plan(begun.session_id, 1, {}, (), uses_topic_ids=False, reader=alice)
+    assert wanted_by(plan) == [A0]
 
 
 def wanted_by(plan: FetchPlan) -> list[Hashable]:

@@ -1,6 +1,7 @@
 """Log-in on Kafka's door: what is answered before, how it fails, and how it ends."""
 
 import asyncio
+import base64
 import gc
 import struct
 from collections.abc import AsyncIterator
@@ -15,9 +16,11 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.security.sasl.oauthbearer import INVALID_TOKEN
 from goqueue.state.security.sasl.scram_server import Claim
-from goqueue.state.security.scram import HASHES, SHA_256, SHA_512
+from goqueue.state.security.scram import HASHES, SHA_256, SHA_512, make_record
 from tests.callers import ANYONE
+from tests.jwt_issuer import AUDIENCE, ISSUER, ec_key, key_set, public, token
 from tests.unit.doors.kafka.sasl_client import choose, log_in, log_in_plain, say
 from tests.unit.doors.kafka.secured import Clock, secured_broker, without_rules
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -88,6 +91,23 @@ async def test_who_is_not_there_has_the_same_salt_every_time(door: KafkaDoor) ->
     assert seen[0] == seen[1]
     assert seen[2] == seen[3] != seen[4]
     assert len({each[1:] for each in seen}) == 1
+
+
+async def test_who_is_not_there_may_look_like_users_of_kafkas_tools(
+    door: KafkaDoor, broker: Node
+) -> None:
+    """Which have longer salts and may have more iterations; either would tell who is there."""
+    record = make_record(SHA_256, "dave's", salt=b"s" * 26, iterations=8_192)
+    await without_rules(broker).users.alter_scram(ANYONE, "dave", {SHA_256: record})
+    seen = set()
+    for number in range(40):
+        client = await WireClient.connect(*door.address)
+        await choose(client, SHA_256)
+        first = (await say(client, f"n,,n=nobody{number},r=abc".encode())).auth_bytes.decode()
+        client.close()
+        _, salt, iterations = first.split(",")
+        seen.add((len(base64.b64decode(salt[2:])), iterations))
+    assert seen == {(16, "i=4096"), (26, "i=8192")}
 
 
 async def test_plain_from_this_machine(client: WireClient, door: KafkaDoor, broker: Node) -> None:
@@ -368,6 +388,31 @@ async def test_who_is_deleted_and_made_anew_is_somebody_else(
     await users.create(ANYONE, "alice", "another", is_admin=True)
     async with asyncio.timeout(1):
         assert await client.is_closed_by_broker()
+
+
+class TestTokensOfAnIdentityProvider:
+    @pytest.fixture
+    def settings(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        file = tmp_path_factory.mktemp("provider") / "keys.json"
+        file.write_text(key_set(public(ec_key(), "one")))
+        return {
+            "connection.failed.authentication.delay.ms": "1",
+            "oauth.jwks.file": str(file),
+            "oauth.issuer": ISSUER,
+            "oauth.audience": AUDIENCE,
+        }
+
+    @pytest.mark.parametrize("says_that_it_heard", [True, False])
+    async def test_one_that_is_refused_is_counted_once(
+        self, client: WireClient, broker: Node, says_that_it_heard: bool
+    ) -> None:
+        await choose(client, "OAUTHBEARER")
+        forged = token(ec_key(), "one", "ES256")
+        answer = await say(client, f"n,,\x01auth=Bearer {forged}\x01\x01".encode())
+        assert answer.auth_bytes == INVALID_TOKEN
+        if says_that_it_heard:
+            assert (await say(client, b"\x01")).error_code.value == FAILED
+        assert +broker.traffic.kafka.authentications == {("OAUTHBEARER", "failure"): 1}
 
 
 async def test_nothing_is_kept_of_a_connection_that_is_gone(door: KafkaDoor) -> None:

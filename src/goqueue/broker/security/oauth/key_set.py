@@ -7,6 +7,7 @@ a key that is not known, though not for every such token.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 KEY_SET_MAX_BYTES: Final = 1024 * 1024
 KEYS_MAX: Final = 100
 FETCH_TIMEOUT_S: Final = 10.0
+_PIECE_BYTES: Final = 64 * 1024
 # Anybody can name a key that there is not: the provider is not asked more often because of that.
 UNKNOWN_KEY_REFRESH_S: Final = 10.0
 
@@ -117,9 +119,15 @@ def _of_url(url: str) -> bytes:
         def redirect_request(self, *_: Any) -> None:
             return None
 
+    ends_s = time.monotonic() + FETCH_TIMEOUT_S
+    body = b""
     with build_opener(NoRedirects).open(url, timeout=FETCH_TIMEOUT_S) as answer:
-        body: bytes = answer.read(KEY_SET_MAX_BYTES + 1)
-        return body
+        # The time-out above is for each piece that arrives.
+        while len(body) <= KEY_SET_MAX_BYTES and (piece := answer.read1(_PIECE_BYTES)):
+            body += piece
+            if time.monotonic() > ends_s:
+                raise TimeoutError(f"not read within {FETCH_TIMEOUT_S:g} s")
+    return body
 
 
 def _parse(text: bytes) -> list[JsonKey]:

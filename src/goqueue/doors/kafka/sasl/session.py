@@ -12,6 +12,7 @@ and of the same principal. One that failed ends the connection, also where someb
 before.
 """
 
+import asyncio
 from typing import Final, NamedTuple, Protocol
 from weakref import ref
 
@@ -62,6 +63,7 @@ class SaslSession:
         "__weakref__",
         "_conversation",
         "_ends_ms",
+        "_has_failed",
         "_held_in",
         "_is_ended",
         "_is_private",
@@ -85,6 +87,7 @@ class SaslSession:
         # The generation of users and tokens in which the log-in was last seen to hold.
         self._held_in = -1
         self._is_ended = False
+        self._has_failed = False
         self.login: Login | None = None
         # The next frame is a token and no request.
         self.awaits_frame = False
@@ -156,15 +159,20 @@ class SaslSession:
         conversation = self._conversation
         if self._is_ended or conversation is None:
             raise self._out_of_turn("SaslAuthenticate without SaslHandshake")
+        since_s = asyncio.get_running_loop().time()
         try:
             said = await conversation.hear(message)
+            if said.is_refusal:
+                # The client need not say that it heard.
+                self._note_failure(conversation.mechanism)
+                await self._log_ins.delay(since_s)
             if said.login is None:
                 return Heard(said.reply)
             lifetime_ms = self._admit(said.login)
         except AuthenticationFailed as error:
             # Before the delay: nothing is heard meanwhile.
             self._is_ended = True
-            await self._log_ins.delay()
+            await self._log_ins.delay(since_s)
             mechanism = conversation.mechanism
             self._failed(mechanism, error.message)
             raise AuthenticationFailed(
@@ -195,11 +203,18 @@ class SaslSession:
         return OutOfTurn(what)
 
     def _failed(self, mechanism: str, reason: str) -> None:
+        self._note_failure(mechanism)
+        self._end(f"log-in failed: {reason}")
+
+    def _note_failure(self, mechanism: str) -> None:
+        """Once, as nothing comes after it."""
+        if self._has_failed:
+            return
+        self._has_failed = True
         self._traffic.authentications[mechanism, "failure"] += 1
         user = "" if self._conversation is None else self._conversation.user
         if (line := self._line()) is not None:
             self._log_ins.failed(mechanism, user, line.client_host)
-        self._end(f"log-in failed: {reason}")
 
     def _end(self, reason: str) -> None:
         self._is_ended = True

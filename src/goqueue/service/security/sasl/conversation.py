@@ -6,10 +6,12 @@ from goqueue.model.security.logins import Login
 
 
 class Said(NamedTuple):
-    """What the client is told; with the log-in, the conversation is over."""
+    """What the client is told; with the log-in, the conversation is over. `is_refusal`: the log-in
+    failed, and whatever the client says to that ends the conversation."""
 
     reply: bytes
     login: Login | None = None
+    is_refusal: bool = False
 
 
 class Conversation(Protocol):

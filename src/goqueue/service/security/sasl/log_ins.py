@@ -90,8 +90,9 @@ class LogIns:
         """`user`: whom the client says to be, if it said so."""
         self._authentication.notes.failed(mechanism, user, Origin(Door.KAFKA, address))
 
-    async def delay(self) -> None:
-        await self._authentication.delay()
+    async def delay(self, since_s: float) -> None:
+        """`since_s`: when the client sent what failed, by the loop's clock."""
+        await self._authentication.delay(since_s)
 
     def follow(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call it whenever users, tokens or rules change; returns what ends that."""

@@ -26,7 +26,7 @@ class OAuthBearerConversation:
             self._check_authzid(authzid, login)
         except AuthenticationFailed as error:
             self._refusal = error.message
-            return Said(INVALID_TOKEN)
+            return Said(INVALID_TOKEN, is_refusal=True)
         return Said(b"", login)
 
     def _check_authzid(self, authzid: str, login: Login) -> None:

@@ -73,7 +73,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
             _forgotten(request),
             uses_topic_ids=by_id,
             is_replica=follower is not None,
-            tenant=context.caller.principal.tenant,
+            reader=context.caller.principal,
         )
     except SessionError as error:
         return {"error_code": error.code, "session_id": 0, "responses": ()}
