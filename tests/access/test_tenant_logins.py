@@ -17,6 +17,8 @@ from tests.access.tenant_worlds import ACME, ZETA, AllMay
 
 pytestmark = pytest.mark.anyio
 
+TRACE = "ab" * 16
+TRACED = {"traceparent": f"00-{TRACE}-{'cd' * 8}-01"}
 MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
 
 
@@ -119,6 +121,9 @@ async def test_a_later_tenant_of_the_name_begins_with_nothing(doors: Doors, node
             await boss.put("/mode/:.staging:", json={"mode": "READONLY"}),
         ]
         assert [each.status_code for each in answers] == [201, 200, 200, 200, 200, 200]
+        await boss.post("/topics", json={"name": "orders", "partitions": 1})
+        await boss.post("/topics/orders/messages", json={"value": "a"}, headers=TRACED)
+        assert (await boss.get("/traces")).json()["traces"]
     made = BrokerService(node, AllMay())
     await made.tenants.delete(MAKER, ACME, is_forced=True)
     await made.tenants.create(MAKER, ACME, {})
@@ -132,6 +137,12 @@ async def test_a_later_tenant_of_the_name_begins_with_nothing(doors: Doors, node
             shown = await boss.get(path)
             assert shown.status_code == 404 or "READONLY" not in shown.text
             assert "FULL" not in shown.text
+        await boss.post("/topics", json={"name": "orders", "partitions": 1})
+        assert (await boss.get("/traces")).json()["traces"] == []
+        for path in (f"/traces/{TRACE}", "/traces/messages/orders/0/0"):
+            assert (await boss.get(path)).status_code == 404, path
+        await boss.post("/topics/orders/messages", json={"value": "a"}, headers=TRACED)
+        assert (await boss.get("/traces/messages/orders/0/0")).json()["traceId"] == TRACE
     async with http(doors, f"{ACME}-user") as user:
         assert (await user.get("/users")).status_code == 403
         assert (await user.post("/topics", json={"name": "mine"})).status_code == 403
