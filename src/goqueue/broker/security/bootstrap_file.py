@@ -111,8 +111,8 @@ def _checked(content: _Content, now_ms: int) -> FirstUsers:
     count = len(content.users) + len(content.rules) + len(tenants)
     if count > ENTRIES_MAX:
         raise InvalidConfig(
-            f"{SETTING}: has {count} users, rules and tenants, and may have {ENTRIES_MAX}; make the "
-            "others with `goqueue users create` and `goqueue acls add`"
+            f"{SETTING}: has {count} users, rules and tenants, and may have {ENTRIES_MAX}; make "
+            "the others with `goqueue users create` and `goqueue acls add`"
         )
     for tenant in tenants:
         check_tenant_name(tenant)
