@@ -8,6 +8,7 @@ from enum import Enum
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
+    ConfigurableScope,
     CreatableTopic,
     DeletableContext,
     DeletableGroup,
@@ -19,6 +20,7 @@ from goqueue.model.rights import (
     InternalTopic,
     ReadableGroup,
     ReadableTopic,
+    SchemaScope,
     WritableTopic,
 )
 
@@ -89,3 +91,7 @@ def own_delete_subject(subject: str, _work: OwnWork) -> DeletableSubject:
 
 def own_delete_context(context: str, _work: OwnWork) -> DeletableContext:
     return DeletableContext(context)
+
+
+def own_configure_scope(scope: str | None, _work: OwnWork) -> ConfigurableScope:
+    return ConfigurableScope(SchemaScope(scope))

@@ -1,4 +1,10 @@
-"""What happened to messages that are traced, of topics that the caller may read."""
+"""What happened to messages that are traced, of topics that the caller may read.
+
+Spans know their topics by name, and stay when these go: a tenant sees none from before it was made,
+when another of its name may have had the same topics.
+"""
+
+from dataclasses import replace
 
 from goqueue.broker.node import Node
 from goqueue.broker.tracing.recorder import CALLER
@@ -49,18 +55,29 @@ class TracingService:
     async def search(self, caller: Caller, query: SpanQuery, limit: int) -> FoundTraces:
         """The newest traces with an event that matches."""
         readable = self._access.readable_topics(caller)
+        since_us = self._since_us(caller)
+        if since_us > (query.from_us or 0):
+            query = replace(query, from_us=since_us)
         return await self._node.stories.search(readable, query, limit)
 
     async def trace(self, caller: Caller, trace_id: str) -> FoundSpans:
         """All that happened in a trace, by time."""
         readable = self._access.readable_topics(caller)
-        return await self._node.stories.trace(readable, trace_id)
+        return self._own(caller, await self._node.stories.trace(readable, trace_id))
 
     async def of_message(self, caller: Caller, place: MessagePlace) -> FoundSpans:
         """All that happened to one message, wherever it was copied to, by time."""
         self._access.readable_topic(caller, place.topic)
         readable = self._access.readable_topics(caller)
-        return await self._node.stories.of_message(readable, place)
+        return self._own(caller, await self._node.stories.of_message(readable, place))
+
+    def _since_us(self, caller: Caller) -> int:
+        tenant = self._node.security.image.tenants.get(caller.principal.tenant)
+        return 0 if tenant is None else tenant.created_ms * 1_000
+
+    def _own(self, caller: Caller, found: FoundSpans) -> FoundSpans:
+        since_us = self._since_us(caller)
+        return found._replace(spans=[each for each in found.spans if each.time_us >= since_us])
 
     async def figures(self, caller: Caller) -> TracingFigures:
         """Of all brokers together."""

@@ -12,6 +12,7 @@ from goqueue.model.errors import ClusterAccessDenied, InvalidRequest
 from goqueue.model.rights import Verb
 from goqueue.model.security.errors import (
     AuthenticationFailed,
+    LastAdministrator,
     UnknownTenant,
     UnknownUser,
     UserExists,
@@ -137,6 +138,30 @@ async def test_a_tenant_knows_its_own_users_only(open_broker: OpenBroker) -> Non
                 await refused
         with pytest.raises(UserExists):
             await users.alter_scram(OF_ACME, "alice", {SHA_256: made.scram[SHA_256]})
+
+
+async def test_one_administrator_is_always_left(open_broker: OpenBroker) -> None:
+    """Whichever door is asked: nobody could undo it."""
+    async with open_broker(**{"security.enabled": "true"}) as node:
+        may = Granted(cluster(Verb.ALTER), cluster(Verb.DESCRIBE))
+        service = BrokerService(node, may)
+        users = service.users
+        await users.create(ANYONE, "root", "secret", is_admin=True)
+        await service.tenants.create(ANYONE, "acme", {})
+        await users.create(ANYONE, "boss", "secret", is_admin=True, tenant="acme")
+        none = {SHA_256: None, SHA_512: None}
+        for refused in (
+            users.delete(ANYONE, "root"),
+            users.set_admin(ANYONE, "root", False),
+            users.alter_scram(ANYONE, "root", none),
+        ):
+            with pytest.raises(LastAdministrator, match="only administrator"):
+                await refused
+        await users.alter_scram(ANYONE, "root", {SHA_256: None})
+        await users.delete(ANYONE, "boss")
+        await users.create(ANYONE, "other", "secret", is_admin=True)
+        await users.set_admin(ANYONE, "root", False)
+        await users.delete(ANYONE, "root")
 
 
 async def test_the_keys_of_a_deleted_user_are_gone_with_it(open_broker: OpenBroker) -> None:

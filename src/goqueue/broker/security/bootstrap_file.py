@@ -32,6 +32,12 @@ class FirstUsers(NamedTuple):
     users: list[User]
     rules: list[Rule]
 
+    @property
+    def tenants(self) -> list[str]:
+        """That the others belong to."""
+        users = {user.tenant for user in self.users}
+        return sorted({*users, *(rule.tenant for rule in self.rules)} - {""})
+
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
     salt: str
@@ -100,15 +106,20 @@ def _read(path: Path) -> Mapping[str, object]:
 
 
 def _checked(content: _Content, now_ms: int) -> FirstUsers:
-    count = len(content.users) + len(content.rules)
+    tenants = {user.tenant for user in content.users}
+    tenants = {*tenants, *(rule.tenant for rule in content.rules)} - {""}
+    count = len(content.users) + len(content.rules) + len(tenants)
     if count > ENTRIES_MAX:
         raise InvalidConfig(
-            f"{SETTING}: has {count} users and rules, and may have {ENTRIES_MAX}; make the others "
-            "with `goqueue users create` and `goqueue acls add`"
+            f"{SETTING}: has {count} users, rules and tenants, and may have {ENTRIES_MAX}; make "
+            "the others with `goqueue users create` and `goqueue acls add`"
         )
-    if not any(user.admin for user in content.users):
+    for tenant in tenants:
+        check_tenant_name(tenant)
+    if not any(user.admin and not user.tenant for user in content.users):
         raise InvalidConfig(
-            f"{SETTING}: no user has admin = true; nobody could make other users or rules"
+            f"{SETTING}: no user without a tenant has admin = true; nobody could make other users "
+            "or rules"
         )
     names = [user.name for user in content.users]
     for name in names:
@@ -120,8 +131,6 @@ def _checked(content: _Content, now_ms: int) -> FirstUsers:
 
 def _user(told: _User, now_ms: int) -> User:
     check_user_name(told.name)
-    if told.tenant:
-        check_tenant_name(told.tenant)
     if (told.password is None) == (not told.scram):
         raise InvalidConfig(f"{SETTING}: user {told.name!r}: give either password or scram records")
     if told.password is not None:

@@ -6,14 +6,16 @@ the bootstrap file: all of them compare the same key.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from goqueue.broker.security.bootstrap_file import SETTING, read_bootstrap_file
 from goqueue.metadata.store import Compare, MetadataStore, Op, Put
 from goqueue.model.errors import Conflict
-from goqueue.model.security.errors import UserExists
+from goqueue.model.security.errors import UnknownTenant, UserExists
 from goqueue.model.security.rules import rule_id
+from goqueue.model.security.tenants import Tenant
 from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
@@ -40,6 +42,7 @@ async def begin_with(store: MetadataStore, path: Path, now_ms: int) -> bool:
         puts: list[Op] = [Put(TURN_KEY, b"{}")]
         puts += [Put(*keys.security_entry(user, each.name, each)) for each in first.users]
         puts += [Put(*keys.security_entry(rule, rule_id(each), each)) for each in first.rules]
+        puts += await _tenants(store, first.tenants, now_ms)
         puts += await _level(store)
         if (await store.transact([Compare.unchanged(TURN_KEY, revision)], puts)).succeeded:
             logger.info(
@@ -54,11 +57,29 @@ async def begin_with(store: MetadataStore, path: Path, now_ms: int) -> bool:
 
 
 async def add_user(store: MetadataStore, user: User) -> None:
-    """`UserExists` if it is there."""
+    """`UserExists` if it is there, `UnknownTenant` where its tenant is not."""
+    if user.tenant and (await store.get(_tenant_key(user.tenant))).one is None:
+        raise UnknownTenant(
+            f"tenant {user.tenant!r} is not there; an administrator makes it at the running broker"
+        )
     entry = keys.security_entry(keys.SecurityKind.USER, user.name, user)
     puts = [Put(*entry), *await _level(store)]
     if not (await store.transact([Compare.missing(entry.key)], puts)).succeeded:
         raise UserExists(f"user {user.name!r} is there already")
+
+
+def _tenant_key(name: str) -> str:
+    return keys.security_key(keys.SecurityKind.TENANT, name)
+
+
+async def _tenants(store: MetadataStore, names: Sequence[str], now_ms: int) -> list[Op]:
+    """Those that are not there yet: a user of none could not be told from one of a later tenant."""
+    kind = keys.SecurityKind.TENANT
+    return [
+        Put(*keys.security_entry(kind, name, Tenant(name=name, created_ms=now_ms)))
+        for name in names
+        if (await store.get(_tenant_key(name))).one is None
+    ]
 
 
 async def _has_users(store: MetadataStore) -> bool:

@@ -3,18 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from goqueue.broker.own_grants import (
-    OwnWork,
-    own_delete,
-    own_delete_context,
-    own_delete_group,
-    own_delete_subject,
-)
+from goqueue.broker.own_grants import OwnWork, own_delete, own_delete_group
+from goqueue.broker.security.tenant_schemas import remove_schemas
 from goqueue.model.groups.messages import ListGroups
 from goqueue.model.groups.refusals import check
 from goqueue.model.rights import AlterableCluster, DescribableCluster
-from goqueue.model.schemas.contexts import context_of
 from goqueue.model.schemas.tenant_subjects import scope_of_tenant
+from goqueue.model.security.rules import RuleFilter
 from goqueue.model.security.tenants import SEPARATOR, TenantUsage, tenant_of_topic
 from goqueue.model.topics import TopicView
 from goqueue.model.transactions.messages import ListTransactions
@@ -43,28 +38,21 @@ class TenantThings:
             ),
             groups=len(await self._groups(name)),
             transactional_ids=await self._transactional_ids(name),
-            subjects=len(await self._subjects(name)),
+            subjects=await self._subjects(name),
         )
 
     async def remove(self, cluster: AlterableCluster, name: str) -> None:
-        """Users first, so that nobody makes more. What transactional ids did is forgotten when they
-        expire."""
+        """Users first, so that nobody makes more, and rules: a later tenant of the name must not
+        begin with them. What transactional ids did is forgotten when they expire."""
         node, work = self._node, OwnWork.TENANT_REMOVAL
         for user in self._users(name):
             await node.security.users.delete(cluster, user)
+        await node.security.rule_book.remove(cluster, [RuleFilter(tenant=name)])
         for topic in list(self._topics(name)):
             await node.topics.delete(own_delete(topic.name, work))
         for group in await self._groups(name):
             check((await node.groups_anywhere.delete(own_delete_group(group, work))).error)
-        subjects = await self._subjects(name)
-        for subject, is_in_use in subjects.items():
-            right = own_delete_subject(subject, work)
-            # What is deleted for good must have been deleted before, as in Confluent's registry.
-            if is_in_use:
-                await node.schemas.writing.delete_subject(right, is_permanent=False)
-            await node.schemas.writing.delete_subject(right, is_permanent=True)
-        for context in sorted({context_of(subject) for subject in subjects}):
-            await node.schemas.writing.delete_context(own_delete_context(context, work))
+        await remove_schemas(node.schemas, name)
         await node.news.spread()
 
     def _users(self, name: str) -> list[str]:
@@ -88,10 +76,8 @@ class TenantThings:
             for each in answer.transactions
         )
 
-    async def _subjects(self, name: str) -> dict[str, bool]:
-        """And whether one is in use, or deleted and remembered."""
+    async def _subjects(self, name: str) -> int:
+        """Also those that are deleted and remembered."""
         scope = scope_of_tenant(name)
         async with self._node.schemas.catalogues.shown() as catalogue:
-            known = [each for each in catalogue.subjects(deleted=True) if each.startswith(scope)]
-            in_use = set(catalogue.subjects())
-        return {subject: subject in in_use for subject in sorted(known)}
+            return sum(each.startswith(scope) for each in catalogue.subjects(deleted=True))

@@ -7,7 +7,6 @@ import typer
 
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
-from goqueue.cli.failures import CommandFailed
 from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.moments import format_moment
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -195,7 +194,6 @@ def demote(
 ) -> None:
     """Let an administrator be a user whom rules hold for."""
     api = http_api(bootstrap, http)
-    _refuse_last_admin(api.get("users")["users"], name, "demoted")
     confirm(f"{name} may then do only what rules allow. Go on?", yes=yes)
     api.patch("users", name, body={"admin": False})
     typer.echo(f"{name} is an administrator no more")
@@ -213,7 +211,6 @@ def delete(
     Rules that name it stay: `goqueue acls remove --principal User:NAME` removes them.
     """
     api = http_api(bootstrap, http)
-    _refuse_last_admin(api.get("users")["users"], name, "deleted")
     confirm(f"Delete user {name} for good, with its keys?", yes=yes)
     api.delete("users", name)
     typer.echo(f"deleted user {name}")
@@ -233,16 +230,6 @@ def print_users(found: list[dict[str, Any]], output: Output) -> None:
         print_rows(rows, output, columns=_COLUMNS)
     else:
         print_rows(found, output, columns=_COLUMNS)
-
-
-def _refuse_last_admin(found: list[dict[str, Any]], name: str, what: str) -> None:
-    """Nobody could undo it, but on a stopped broker."""
-    admins = [each["name"] for each in found if each["admin"] and not each["tenant"]]
-    if admins == [name]:
-        raise CommandFailed(
-            f"{name} is the only administrator and is not {what}: make another one first, with "
-            "`goqueue users create NAME --admin` or `goqueue users promote NAME`"
-        )
 
 
 def _title(user: dict[str, Any]) -> str:

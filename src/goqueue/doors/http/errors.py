@@ -14,6 +14,7 @@ from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
 from goqueue.model.security.errors import (
     AuthenticationFailed,
+    LastAdministrator,
     UnknownKey,
     UnknownTenant,
     UnknownUser,
@@ -86,6 +87,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     UnknownUser: 404,
     UnknownKey: 404,
     UserExists: 409,
+    LastAdministrator: 409,
     model.AccessDenied: 403,
     model.NotLeader: 503,
     model.FencedLeaderEpoch: 503,

@@ -31,6 +31,12 @@ class UserExists(InvalidRequest):
     code = "user_exists"
 
 
+class LastAdministrator(InvalidRequest):
+    """There would be nobody left who may do everything."""
+
+    code = "last_administrator"
+
+
 class MasterKeyUnusable(GoQueueError):
     """The message says what to do with the file."""
 

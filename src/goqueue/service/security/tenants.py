@@ -7,6 +7,7 @@ from goqueue.broker.security.tenant_things import TenantThings
 from goqueue.model.caller import Caller
 from goqueue.model.errors import Conflict
 from goqueue.model.rights import Resource
+from goqueue.model.schemas.errors import RegistryRefusal
 from goqueue.model.security.tenants import SEPARATOR, Tenant, TenantUsage
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
@@ -53,14 +54,17 @@ class TenantService:
 
     @audited("tenant.delete", Resource.CLUSTER, about="name", detail=("is_forced",))
     async def delete(self, caller: Caller, name: str, *, is_forced: bool) -> None:
-        """`is_forced`: with its users, topics, groups and subjects. Transactional ids expire by
-        themselves, and until then no tenant of the name can be made."""
+        """With its rules and settings. `is_forced`: also with its users, topics, groups and
+        subjects. Transactional ids expire by themselves, and until then no tenant of the name can
+        be made."""
         cluster = self._access.alterable_cluster(caller)
         describable = self._access.describable_cluster(caller)
         self._tenants.find(describable, name)
         there = await self._things.usage(describable, name)
-        if there.has_any:
-            if not is_forced:
-                raise Conflict(f"tenant {name!r} has {there}; force removes them with it")
+        if there.has_any and not is_forced:
+            raise Conflict(f"tenant {name!r} has {there}; force removes them with it")
+        try:
             await self._things.remove(cluster, name)
+        except RegistryRefusal as refusal:
+            raise Conflict(f"tenant {name!r} is not removed yet: {refusal}") from None
         await self._tenants.delete(cluster, name)

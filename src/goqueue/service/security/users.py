@@ -9,6 +9,7 @@ from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource
 from goqueue.model.security.errors import (
+    LastAdministrator,
     NamedTwice,
     UnknownCredential,
     UnknownTenant,
@@ -26,6 +27,7 @@ class UserService:
 
     def __init__(self, node: Node, access: Access) -> None:
         self._security = node.security
+        self._super_users = node.config.super_users
         self._users = node.security.users
         self._access = access
 
@@ -72,6 +74,8 @@ class UserService:
     async def set_admin(self, caller: Caller, name: str, is_admin: bool) -> None:
         cluster = self._access.alterable_accounts(caller)
         self._check_visible(caller, name)
+        if not is_admin:
+            self._check_another_administrator(name, "demoted")
         await self._users.set_admin(cluster, name, is_admin)
 
     @audited("user.delete", Resource.USER, about="name")
@@ -79,6 +83,7 @@ class UserService:
         """With its keys and tokens; its open connections end."""
         cluster = self._access.alterable_accounts(caller)
         self._check_visible(caller, name)
+        self._check_another_administrator(name, "deleted")
         await self._users.delete(cluster, name)
 
     @audited("user.scram", Resource.USER, about="name", detail=("changes",))
@@ -88,6 +93,9 @@ class UserService:
         """Set or remove (None) what a user logs in by, by mechanism (KIP-554). One that is not
         there is made; one whose last credential is removed, and which has no keys, is gone."""
         cluster = self._access.alterable_accounts(caller)
+        user = self._users.find(name)
+        if user is not None and not any({**user.scram, **changes}.values()):
+            self._check_another_administrator(name, "left without a password")
         await self._users.set_scram(cluster, name, changes, tenant=caller.principal.tenant)
 
     async def alter_credentials(
@@ -122,6 +130,17 @@ class UserService:
             else:
                 told[name] = user.scram
         return told
+
+    def _check_another_administrator(self, name: str, what: str) -> None:
+        """Nobody could undo it, but on a stopped broker. Of a tenant's administrators somebody can
+        make more who has none."""
+        if not self._security.is_on or self._super_users:
+            return
+        users = self._security.image.users.values()
+        if [each.name for each in users if each.is_admin and not each.tenant] == [name]:
+            raise LastAdministrator(
+                f"{name} is the only administrator and is not {what}: make another one first"
+            )
 
     def _check_visible(self, caller: Caller, name: str) -> None:
         user = self._users.find(name)

@@ -12,8 +12,9 @@ from goqueue.broker.security.users import records_of
 from goqueue.metadata.local import LocalStore
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.rights import Resource, Verb
-from goqueue.model.security.errors import UserExists
+from goqueue.model.security.errors import UnknownTenant, UserExists
 from goqueue.model.security.rules import Pattern, Permission
+from goqueue.model.security.tenants import Tenant
 from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
 from goqueue.state.security.scram import SHA_256, SHA_512, fits
@@ -76,8 +77,10 @@ def test_records_in_place_of_a_password(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "no user has admin = true"),
-        (ADMIN.replace("true", "false"), "no user has admin = true"),
+        ("", "no user without a tenant has admin = true"),
+        (ADMIN.replace("true", "false"), "no user without a tenant has admin = true"),
+        # It may do nothing of the cluster.
+        (ADMIN + 'tenant = "acme"', "no user without a tenant has admin = true"),
         (ADMIN + ADMIN, "'root' is there twice"),
         (ADMIN.replace("admin =", "amdin ="), "amdin"),
         (ADMIN.replace('password = "open sesame"\n', ""), "either password or scram"),
@@ -174,3 +177,24 @@ def test_a_user_is_added_once(tmp_path: Path) -> None:
             await store.close()
 
     asyncio.run(add_twice())
+
+
+def test_users_of_tenants_have_them(file: Path, tmp_path: Path) -> None:
+    """Those of the file are made with it; on a stopped broker they must be there."""
+    file.write_text(ADMIN + '[[users]]\nname = "alice"\npassword = "a"\ntenant = "acme"\n')
+
+    async def begin() -> None:
+        store = await LocalStore.open(tmp_path / "metadata")
+        try:
+            assert await begin_with(store, file, 9)
+            name = keys.security_key(keys.SecurityKind.TENANT, "acme")
+            found = (await store.get(name)).one
+            assert found is not None
+            assert keys.decode_value(name, found.value, Tenant) == Tenant(name="acme", created_ms=9)
+            await add_user(store, User(name="bob", tenant="acme"))
+            with pytest.raises(UnknownTenant, match="zeta"):
+                await add_user(store, User(name="carol", tenant="zeta"))
+        finally:
+            await store.close()
+
+    asyncio.run(begin())
