@@ -185,11 +185,11 @@ def _header_moment(headers: dict[bytes, str]) -> datetime:
     try:
         # RFC 9110, 5.6.7.
         moment = parsedate_to_datetime(headers[b"date"])
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (KeyError, ValueError, OverflowError):
         raise _incomplete(
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
         ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _moment(text: str) -> datetime:
