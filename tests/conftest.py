@@ -2,7 +2,9 @@
 the processes computes while the others wait for servers. And an option, which pytest wants to know
 before it looks into the folders below."""
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="tests/interop: real clients talk to two workers of one machine",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests stay until the end: nobody looks through them for what is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -19,10 +19,12 @@ _REGISTRY: Final = ("goqueue.broker.schemas.process", "goqueue.schema_formats.fo
 _BROKER: Final = ("goqueue.broker", "goqueue.service", "goqueue.state")
 
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "bearer_tokens": ("goqueue.broker.security.oauth", "jwt.api_jws", "jwt.api_jwt"),
     "header_search": ("goqueue.broker.partitions.feature_headers", "goqueue.model.byte_pattern"),
     "kafka_door": (*_BROKER, "goqueue.doors.kafka"),
     "kafka_requests": ("goqueue.doors.kafka.wire", "goqueue.doors.kafka.exchange"),
     "member_protocol": ("goqueue.model.groups.consumer_protocol",),
+    "queue_policies": ("goqueue.model.queues", "goqueue.model.security.rules"),
     "record_batches": (
         *_BATCHES,
         "goqueue.broker.partitions.feature_headers",
@@ -32,6 +34,8 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "registry_avro": (*_REGISTRY, "goqueue.schema_formats.avro"),
     "registry_json": (*_REGISTRY, "goqueue.schema_formats.json_schema"),
     "registry_protobuf": (*_REGISTRY, "goqueue.schema_formats.protobuf"),
+    "sasl_messages": ("goqueue.state.security.sasl",),
+    "signed_requests": ("goqueue.doors.sqs.signature",),
     "sqs_requests": ("goqueue.doors.sqs", "goqueue.model.queues"),
     "stored_state": (
         "goqueue.broker.partitions.lane_ledger",

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.fuzz import corpus
-from tests.fuzz.seeds import batches, doors, kafka_frames, registry, sqs, stored, texts
+from tests.fuzz.seeds import batches, doors, kafka_frames, logins, registry, sqs, stored, texts
 
 # Labels and inputs.
 Seeds = Iterable[tuple[str, bytes]]
@@ -16,14 +16,18 @@ def _numbered(inputs: Iterable[bytes]) -> Seeds:
 
 
 GENERATED: Final[Mapping[str, Any]] = {
+    "bearer_tokens": logins.tokens,
     "header_search": partial(_numbered, texts.HEADERS),
     "kafka_door": doors.kafka_streams,
     "kafka_requests": kafka_frames.inputs,
     "member_protocol": partial(_numbered, texts.MEMBERS),
+    "queue_policies": partial(_numbered, logins.POLICIES),
     "record_batches": batches.inputs,
     "registry_avro": partial(registry.inputs, "avro"),
     "registry_json": partial(registry.inputs, "json_schema"),
     "registry_protobuf": partial(registry.inputs, "protobuf"),
+    "sasl_messages": partial(_numbered, logins.MESSAGES),
+    "signed_requests": logins.signed,
     "sqs_requests": sqs.inputs,
     "stored_state": stored.inputs,
     "topic_regexes": partial(_numbered, texts.REGEXES),

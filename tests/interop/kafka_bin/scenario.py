@@ -66,7 +66,7 @@ _FILES: Final[dict[str, dict[str, list[dict[str, object]]]]] = {
 }
 
 _OWN_LEVELS: Final = "levels are those of the program, and there is no KRaft"
-_NO_USERS: Final = "there are no users, rules and quotas yet"
+_PASSWORD: Final = "SCRAM-SHA-512=[iterations=8192,password=pw]"
 _OWN_SETTINGS: Final = "has settings of its own"
 
 CLUSTER: Final = (
@@ -297,7 +297,16 @@ CONFIGS: Final = (
     Step(f"{_ALTER} clients --entity-name loader --delete-config producer_byte_rate"),
     Step(f"{_ALTER} clients --entity-default --delete-config request_percentage"),
     Step(f"{_ALTER} ips --entity-name 10.1.2.3 --delete-config connection_creation_rate"),
-    Step(f"{_DESCRIBE} users", code=1, shows="UnsupportedVersion", differs=_NO_USERS),
+    Step(f"{_ALTER} users --entity-name alice --add-config consumer_byte_rate=2097152"),
+    Step(f"{_ALTER} users --entity-default --add-config producer_byte_rate=1048576"),
+    Step(f"{_DESCRIBE} users --entity-name alice", shows="consumer_byte_rate=2097152"),
+    Step(f"{_ALTER} users --entity-name alice --delete-config consumer_byte_rate"),
+    Step(f"{_ALTER} users --entity-default --delete-config producer_byte_rate"),
+    Step(f"{_ALTER} users --entity-name dave --add-config {_PASSWORD}"),
+    Step(f"{_DESCRIBE} users --entity-name dave", shows="SCRAM-SHA-512=iterations=8192"),
+    Step(f"{_ALTER} users --entity-name dave --delete-config SCRAM-SHA-512"),
+    Step(f"{_ALTER} users --entity-name nosuch --delete-config SCRAM-SHA-512", code=1),
+    Step(f"{_DESCRIBE} users"),
     Step("kafka-client-metrics --list"),
     Step(
         "kafka-client-metrics --alter --name some --metrics org.apache.kafka.producer."

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from goqueue.model.errors import InvalidRequest
 from goqueue.model.queues.refusals import InvalidAttribute
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import Resource, Verb
-from goqueue.model.security.rules import ANY, Permission, Rule
+from goqueue.model.security.rules import ANY, Permission, Rule, check_rule
 
 _EVERYONE: Final = "User:*"
 _POLICY_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
@@ -55,13 +56,23 @@ def rules_of(policy: str, queue: str) -> list[Rule]:
         if not isinstance(statement, dict):
             raise _refused("Statement", statement, "it must be an object")
         rules += _statement_rules(statement, queue)
+    for rule in rules:
+        _check(rule)
     return list(dict.fromkeys(rules))
+
+
+def _check(rule: Rule) -> None:
+    """Before the policy is kept, which is too late to find that its rules cannot be."""
+    try:
+        check_rule(rule)
+    except InvalidRequest as error:
+        raise _refused("Principal", rule.principal, error.message) from None
 
 
 def _statement_rules(statement: Mapping[str, Any], queue: str) -> Iterator[Rule]:
     _known_only(statement, _ELEMENTS)
     effect = statement.get("Effect")
-    if effect not in _EFFECTS:
+    if not isinstance(effect, str) or effect not in _EFFECTS:
         raise _refused("Effect", effect, "it is Allow or Deny")
     for resource in _many(statement.get("Resource", _ALL_ACTIONS)):
         found = _QUEUE_ARN.fullmatch(resource) if isinstance(resource, str) else None
@@ -135,7 +146,7 @@ def _many(given: Any) -> list[Any]:
 
 
 def _refused(element: str, value: Any, reason: str) -> InvalidAttribute:
-    return InvalidAttribute(
-        f"Invalid value for the parameter Policy. Reason: {element[:64]} {str(value)[:200]}: "
-        f"{reason}."
-    )
+    said = f"{element[:64]} {str(value)[:200]}: {reason}."
+    # JSON can name halves of characters, which no answer can hold.
+    told = said.encode(errors="backslashreplace").decode()
+    return InvalidAttribute(f"Invalid value for the parameter Policy. Reason: {told}")

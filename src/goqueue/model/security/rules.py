@@ -1,6 +1,7 @@
 """Rules: who may, or must not, do what with which things (Kafka's ACLs, by Kafka's numbers)."""
 
 import hashlib
+import re
 from enum import Enum
 from ipaddress import ip_address
 from typing import Final, Literal
@@ -17,6 +18,8 @@ ALL_VERBS: Final = "all"
 # Every rule is held by every broker. Names of topics have 249 characters at most; groups,
 # transactional ids and subjects that have rules of their own should get along with this.
 TEXT_MAX_LENGTH: Final = 1_024
+# NUL, as in Kafka; and halves of characters, which cannot be written.
+_UNFIT: Final = re.compile("[\\0\ud800-\udfff]")
 # Of the 256 bits of a hash: two rules share an id by no accident or effort.
 _ID_LENGTH: Final = 40
 
@@ -101,9 +104,9 @@ def check_rule(rule: Rule) -> None:
     """Kafka's demands, and that a rule can count at all: one for a host by its name never would."""
     for field in ("name", "principal", "host"):
         text: str = getattr(rule, field)
-        if not text or len(text) > TEXT_MAX_LENGTH or "\0" in text:
+        if not text or len(text) > TEXT_MAX_LENGTH or _UNFIT.search(text):
             raise InvalidRequest(
-                f"rule: {field} must have 1 to {TEXT_MAX_LENGTH} characters, and no NUL"
+                f"rule: {field} must have 1 to {TEXT_MAX_LENGTH} whole characters, and no NUL"
             )
     if rule.resource is Resource.CLUSTER and rule.name != CLUSTER_NAME:
         raise InvalidRequest(f"rule: the only name of the cluster is {CLUSTER_NAME}")

@@ -316,6 +316,13 @@ def test_what_is_not_signed_for_us() -> None:
     assert _kind_of(_replaced(received, b"Credential=", b"Credential=a/")) is incomplete
 
 
+def test_a_date_beyond_all_dates() -> None:
+    """It is the year 10,000 in UTC."""
+    dated = [each for each in _plain().headers if each[0] != b"x-amz-date"]
+    dated.append((b"date", b"Fri, 31 Dec 9999 23:59:59 -2300"))
+    assert _kind_of(replace(_plain(), headers=dated)) is ErrorKind.INCOMPLETE_SIGNATURE
+
+
 def test_what_means_something_must_be_signed() -> None:
     received = _plain()
     for name in (b"host", b"x-amz-target", b"x-amz-date"):

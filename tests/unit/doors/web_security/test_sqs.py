@@ -215,6 +215,9 @@ async def test_permissions_are_added_and_removed(sqs_of: SqsOf) -> None:
         ("Principal", policy("sqs:SendMessage", {"Service": "sns.amazonaws.com"})),
         ("Resource", policy("sqs:SendMessage", Resource="arn:aws:sqs:eu-west-1:0:other")),
         ("Effect", policy("sqs:SendMessage", Effect="Maybe")),
+        ("Effect", policy("sqs:SendMessage", Effect=["Allow"])),
+        ("Principal", policy("sqs:SendMessage", {"AWS": "half of a character: \ud800"})),
+        ("Principal", policy("sqs:SendMessage", {"AWS": "a" * 2_000})),
         ("Statement", '{"Statement": ["x"]}'),
     ],
 )
