@@ -19,10 +19,12 @@ from goqueue.model.security.tenants import SEPARATOR
 from goqueue.model.security.users import BROKER_KIND
 from goqueue.service.access import Access
 from goqueue.service.audited import audited
+from goqueue.state.quotas.bucket import Bucket as LedgerBucket
 from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
 
 # What a door keeps of a client that comes again.
 ClientQuota: TypeAlias = LedgerQuota
+Bucket: TypeAlias = LedgerBucket
 
 _EVERYTHING: Final = QuotaFilter()
 
