@@ -14,23 +14,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from bench.brokers.guarded import GuardedGoQueue
 from bench.brokers.kafka_speaker import SHORT_LINGER, run_latency
 from bench.guarded_rounds import Figures, Ratios, in_turn, one_round, ratios, topic_at
 from bench.machine import describe_machine, keep_to_two_cores, load_average
 from bench.rounds import say, settle
-from goqueue.broker.security.master_key import FILE_NAME, make_master_key
+from bench.secured_broker import PASSWORD, administration, log_in, security_settings
 from goqueue.model.client_security import SCRAM_SHA_256, ClientSecurity
 
 THROUGHPUT_BAR: Final = 0.98
 P99_BAR: Final = 1.05
 SIZES: Final = (100, 1_000)
 USER: Final = "bench"
-ADMIN: Final = "admin"
-# Nobody else reaches these brokers.
-PASSWORD: Final = "of the bench"
 # Besides the ones that count.
 OTHER_RULES: Final = 1_000
 RULES_AT_ONCE: Final = 100
@@ -44,31 +39,16 @@ _ON: Final = "on"
 
 class Secured(GuardedGoQueue):
     def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        users = folder / "first-users.toml"
-        users.touch(mode=0o600)
-        users.write_text(f'[[users]]\nname = "{ADMIN}"\npassword = "{PASSWORD}"\nadmin = true\n')
-        make_master_key(folder / FILE_NAME)
         super().__init__(
             _ON,
-            {
-                "security.enabled": "true",
-                "security.bootstrap.file": str(users),
-                "security.master.key.file": str(folder / FILE_NAME),
-            },
-            {
-                "security.protocol": "sasl_plaintext",
-                "sasl.mechanism": SCRAM_SHA_256,
-                "sasl.username": USER,
-                "sasl.password": PASSWORD,
-            },
+            security_settings(folder),
+            log_in(USER),
             ClientSecurity(mechanism=SCRAM_SHA_256, username=USER, password=PASSWORD),
         )
 
     def start(self, folder: Path) -> None:
         super().start(folder)
-        url = f"http://127.0.0.1:{self.http_port}"
-        with httpx.Client(base_url=url, auth=(ADMIN, PASSWORD), timeout=60) as http:
+        with administration(f"http://127.0.0.1:{self.http_port}") as http:
             user = {"name": USER, "password": PASSWORD}
             http.post("/users", json=user).raise_for_status()
             rules = [*other_rules(), *own_rules()]

@@ -49,7 +49,7 @@ class QuotaService:
         # Doors look at its `version` with every request.
         self.ledger = node.quotas.ledger
         self.now_ms = node.quotas.now_ms
-        # Tenants, and users without one, that have connections of Kafka's, and how many.
+        # Tenants, and users without one, that have connections at any door, and how many.
         self.parties: Counter[str] = Counter()
 
     # --- administration -------------------------------------------------------------------
