@@ -61,7 +61,7 @@ class GuardedGoQueue(GoQueue):
             cluster.topic(name)
 
     def delete_topic(self, name: str) -> None:
-        where = {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 3}
+        where = {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": "3"}
         admin = AdminClient({**where, **self._client_settings})
         admin.delete_topics([name])[name].result(30)
 

@@ -289,13 +289,15 @@ class Connection(asyncio.BufferedProtocol):
         return not self._running or (self._runs_overlapping and self._queued[0].overlaps)
 
     async def _run(self, exchange: Exchange) -> None:
-        services, caller = self._services, self._caller
-        client_id = exchange.header.client_id or ""
+        services, header, caller = self._services, exchange.header, self._caller
+        client_id = header.client_id or ""
         if client_id != caller.client_id:
             # Clients hardly ever change what they call themselves.
             caller = self._caller = replace(caller, client_id=client_id)
         services.service.tracing.asked_by(caller)
-        context = RequestContext(services, exchange.version, exchange.size_bytes, caller, self)
+        context = RequestContext(
+            services, exchange.version, header.correlation_id, caller, self, exchange.size_bytes
+        )
         try:
             context.quota = self.quota.of(caller)
             if exchange.is_decoded:
@@ -450,12 +452,10 @@ class Connection(asyncio.BufferedProtocol):
             self.end(reason)
 
     def end(self, reason: str) -> None:
-        if self._is_ending:
-            self._close_transport()
-            return
-        self._write_line(logging.INFO, "connection from %s closed: %s", reason)
-        self._is_ending = True
-        self._drop_queued()
+        if not self._is_ending:
+            self._write_line(logging.INFO, "connection from %s closed: %s", reason)
+            self._is_ending = True
+            self._drop_queued()
         self._close_transport()
 
     def _drop_queued(self) -> None:

@@ -29,7 +29,6 @@ class ConnectionQuota:
         "_go_on",
         "_hold",
         "_joined_as",
-        "_now_ms",
         "_produced",
         "_quotas",
         "_timer",
@@ -47,7 +46,6 @@ class ConnectionQuota:
     ) -> None:
         """`hold` stops the connection for a reason, `go_on` ends that."""
         self._quotas = quotas
-        self._now_ms = quotas.now_ms
         self._hold = hold
         self._go_on = go_on
         self._version = -1
@@ -103,32 +101,32 @@ class ConnectionQuota:
     def produced(self, size_bytes: int) -> None:
         """The request as a whole counts, as in Kafka."""
         for bucket in self._produced:
-            wait_ms = bucket.charge(size_bytes, self._now_ms())
+            wait_ms = bucket.charge(size_bytes, self._quotas.now_ms())
             if wait_ms:
                 self._throttle(QuotaKind.PRODUCED, wait_ms)
 
     def fetched(self, size_bytes: int) -> None:
         for bucket in self._fetched:
-            wait_ms = bucket.charge(size_bytes, self._now_ms())
+            wait_ms = bucket.charge(size_bytes, self._quotas.now_ms())
             if wait_ms:
                 self._throttle(QuotaKind.FETCHED, wait_ms)
 
     def spent(self, seconds: float) -> None:
         """Of the event loop's time."""
         for bucket in self.requests:
-            wait_ms = bucket.charge(seconds * 100, self._now_ms())
+            wait_ms = bucket.charge(seconds * 100, self._quotas.now_ms())
             if wait_ms:
                 self._throttle(QuotaKind.REQUESTS, wait_ms)
 
     def changed_partitions(self) -> None:
         """The service has counted them."""
         if self._client is not None:
-            self.mute(self._client.wait_ms(QuotaKind.MUTATIONS, self._now_ms()))
+            self.mute(self._client.wait_ms(QuotaKind.MUTATIONS, self._quotas.now_ms()))
 
     def may_fetch(self) -> bool:
         """False: nothing is read for it now, and it waits."""
         for bucket in self._fetched:
-            if bucket.tokens < 0 and (wait_ms := bucket.wait_ms(self._now_ms())):
+            if bucket.tokens < 0 and (wait_ms := bucket.wait_ms(self._quotas.now_ms())):
                 self.mute(wait_ms)
                 return False
         return True

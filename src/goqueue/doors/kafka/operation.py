@@ -80,11 +80,12 @@ class RequestContext:
 
     services: DoorServices
     version: int
-    # Of the request as it came.
-    size_bytes: int
+    correlation_id: int
     caller: Caller
     # Which connection it is, for what ends with it.
     connection: ClientConnection
+    # Of the request as it came.
+    size_bytes: int = 0
     # What it uses is measured; None: nothing is, as of what other brokers ask.
     quota: ConnectionQuota | None = None
 
