@@ -1,27 +1,28 @@
 """`python -m bench.quotas`: what quotas hold, what others notice of it, and what they cost.
 
 Clients are librdkafka's, which ignore throttle times. A offers ten times its quota and reads a
-backlog; B sends a small message now and then. Rounds with and without take turns, since machines
-are never the same twice. Bars: A within 10 % of its quota over 30 s, B's p99 at most 1.2 times
-alone, throughput with quotas that limit nobody at least 0.98 times that without.
+backlog; B sends a small message now and then. A and B are clients by their names, and then tenants
+whose users log in. Rounds with and without take turns, since machines are never the same twice.
+Bars: A within 10 % of its quota over 30 s, B's p99 at most 1.2 times alone, throughput with quotas
+that limit nobody at least 0.98 times that without.
 """
 
 import argparse
-import multiprocessing
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
+from bench.brokers.guarded import set_options
+from bench.secured_broker import administration, log_in, make_tenant, security_settings
+from bench.together import Begun, begun, together
 from goqueue.testing.server_process import ServerProcess
 
 QUOTA_BYTES: Final = 1_000_000
@@ -33,7 +34,12 @@ PAUSE_SECONDS: Final = 0.01
 SMALL_BYTES: Final = 100
 BATCH_BYTES: Final = 50_000
 LIMITS_NOBODY: Final = 10**12
-_CONTEXT: Final = multiprocessing.get_context("spawn")
+LIMITS_OF_A: Final = {
+    "producer_byte_rate": float(QUOTA_BYTES),
+    "consumer_byte_rate": float(QUOTA_BYTES),
+}
+# Far more than A may read in all rounds.
+BACKLOG_SECONDS: Final = 8.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,21 +48,27 @@ class Held(NamedTuple):
     consumed: float
 
 
-def client(bootstrap: str, client_id: str, **more: object) -> dict[str, Any]:
-    return {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 2, **more}
+class Neighbours(NamedTuple):
+    """Of each round: what A was held to, and the p99 of B alone and beside A."""
+
+    held: list[Held]
+    alone: list[float]
+    beside: list[float]
 
 
-def flood(
-    bootstrap: str, client_id: str, topic: str, seconds: float, rate: float, batch_bytes: int
-) -> float:
+# Settings of librdkafka: where the broker is, what it calls itself, how it logs in.
+Client = dict[str, Any]
+
+
+def client(server: ServerProcess, client_id: str, log_in: Client | None = None) -> Client:
+    where = {"bootstrap.servers": server.bootstrap_servers, "client.id": client_id}
+    return {**where, "log_level": 2, **(log_in or {})}
+
+
+def flood(who: Client, topic: str, seconds: float, rate: float, batch_bytes: int) -> float:
     """Offer `rate` bytes per second (0: what it can); returns those that were acknowledged."""
-    producer = Producer(
-        client(
-            bootstrap,
-            client_id,
-            **{"batch.size": batch_bytes, "linger.ms": 5, "queue.buffering.max.kbytes": 20_000},
-        )
-    )
+    batches = {"batch.size": batch_bytes, "linger.ms": 5, "queue.buffering.max.kbytes": 20_000}
+    producer = Producer({**who, **batches})
     taken = 0
 
     def count(error: KafkaError | None, message: Message) -> None:
@@ -79,10 +91,9 @@ def flood(
     return float(taken)
 
 
-def read(bootstrap: str, client_id: str, topic: str, seconds: float) -> float:
+def read(who: Client, topic: str, seconds: float) -> float:
     """Bytes that came within the time."""
-    options = {"group.id": client_id, "auto.offset.reset": "earliest"}
-    consumer = Consumer(client(bootstrap, client_id, **options))
+    consumer = Consumer({**who, "group.id": "readers", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     began, got = 0.0, 0
     while not began or time.monotonic() < began + seconds:
@@ -92,9 +103,9 @@ def read(bootstrap: str, client_id: str, topic: str, seconds: float) -> float:
     return float(got)
 
 
-def ask(bootstrap: str, topic: str, seconds: float) -> list[float]:
+def ask(who: Client, topic: str, seconds: float) -> list[float]:
     """B: how long each small message takes to be acknowledged."""
-    producer = Producer(client(bootstrap, "b", **{"linger.ms": 0}))
+    producer = Producer({**who, "linger.ms": 0})
     latencies: list[float] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -104,25 +115,6 @@ def ask(bootstrap: str, topic: str, seconds: float) -> list[float]:
         latencies.append(time.perf_counter() - began)
         time.sleep(PAUSE_SECONDS)
     return latencies[len(latencies) // 10 :]
-
-
-def _tell(answer: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    answer.send(work(*arguments))
-
-
-def begun(work: Callable[..., Any], *arguments: Any) -> "tuple[SpawnProcess, Connection]":
-    ours, theirs = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_tell, args=(theirs, work, arguments))
-    process.start()
-    theirs.close()
-    return process, ours
-
-
-def together(*works: "tuple[SpawnProcess, Connection]") -> list[Any]:
-    answers = [answer.recv() for _, answer in works]
-    for process, _ in works:
-        process.join()
-    return answers
 
 
 def set_quotas(http: httpx.Client, client_id: str, values: dict[str, float]) -> None:
@@ -136,32 +128,53 @@ def p99(latencies: list[float]) -> float:
     return statistics.quantiles(latencies, n=100)[98]
 
 
-def load_of_a(server: ServerProcess, seconds: float) -> "list[tuple[SpawnProcess, Connection]]":
+def load_of_a(who: Client, seconds: float) -> list[Begun]:
     each = OFFERED * QUOTA_BYTES / PRODUCERS
-    writers = [
-        begun(flood, server.bootstrap_servers, "a", "of-a", seconds, each, 100_000)
-        for _ in range(PRODUCERS)
-    ]
-    return [*writers, begun(read, server.bootstrap_servers, "a", "backlog", seconds)]
+    writers = [begun(flood, who, "of-a", seconds, each, 100_000) for _ in range(PRODUCERS)]
+    return [*writers, begun(read, who, "backlog", seconds)]
 
 
-def measure_neighbours(
-    server: ServerProcess, http: httpx.Client, seconds: float, rounds: int
-) -> tuple[list[Held], list[float], list[float]]:
-    together(begun(flood, server.bootstrap_servers, "loader", "backlog", 8.0, 0, 100_000))
-    limits = {"producer_byte_rate": QUOTA_BYTES, "consumer_byte_rate": QUOTA_BYTES}
-    set_quotas(http, "a", {name: float(value) for name, value in limits.items()})
-    held, alone, beside = [], [], []
+def measure_neighbours(a: Client, b: Client, seconds: float, rounds: int) -> Neighbours:
+    """A has its quota, and a backlog to read."""
+    found = Neighbours([], [], [])
     for _ in range(rounds):
-        [quiet] = together(begun(ask, server.bootstrap_servers, "of-b", seconds))
-        *written, got, busy = together(
-            *load_of_a(server, seconds), begun(ask, server.bootstrap_servers, "of-b", seconds)
-        )
-        held.append(Held(sum(written) / seconds, got / seconds))
-        alone.append(p99(quiet))
-        beside.append(p99(busy))
+        [quiet] = together(begun(ask, b, "of-b", seconds))
+        *written, got, busy = together(*load_of_a(a, seconds), begun(ask, b, "of-b", seconds))
+        found.held.append(Held(sum(written) / seconds, got / seconds))
+        found.alone.append(p99(quiet))
+        found.beside.append(p99(busy))
+    return found
+
+
+def load_backlog(who: Client) -> None:
+    together(begun(flood, who, "backlog", BACKLOG_SECONDS, 0, 100_000))
+
+
+def measure_clients(
+    server: ServerProcess, http: httpx.Client, given: argparse.Namespace
+) -> Neighbours:
+    load_backlog(client(server, "loader"))
+    set_quotas(http, "a", LIMITS_OF_A)
+    found = measure_neighbours(
+        client(server, "a"), client(server, "b"), given.seconds, given.rounds
+    )
     set_quotas(http, "a", {})
-    return held, alone, beside
+    return found
+
+
+def measure_tenants(folder: Path, given: argparse.Namespace) -> Neighbours:
+    """At a broker of its own: who logs in finds the topics of its tenant."""
+    settings = {"num.partitions": "3", **security_settings(folder / "security")}
+    with (
+        ServerProcess(folder / "tenants", *set_options(settings)) as server,
+        administration(server.http_url) as http,
+    ):
+        # Without limits until there is a backlog.
+        users = [make_tenant(http, name, {}) for name in ("a", "b")]
+        a, b = (client(server, "app", log_in(user)) for user in users)
+        load_backlog(a)
+        http.patch("/tenants/a", json={"limits": LIMITS_OF_A}).raise_for_status()
+        return measure_neighbours(a, b, given.seconds, given.rounds)
 
 
 def processor_seconds(pid: int) -> float:
@@ -185,48 +198,37 @@ def measure_cost(
         with_quotas = (number + number // 2) % 2 == 1
         set_quotas(http, "free", limits if with_quotas else {})
         before = processor_seconds(server.pid)
-        [taken] = together(
-            begun(flood, server.bootstrap_servers, "free", "fast", seconds, 0, BATCH_BYTES)
-        )
+        [taken] = together(begun(flood, client(server, "free"), "fast", seconds, 0, BATCH_BYTES))
         used = processor_seconds(server.pid) - before
         found[with_quotas].append((taken / seconds, taken / used))
     return found
 
 
-def report(
-    held: list[Held],
-    alone: list[float],
-    beside: list[float],
-    cost: dict[bool, list[tuple[float, float]]],
-    seconds: float,
-) -> str:
-    def median(values: list[float]) -> float:
-        return statistics.median(values)
+def neighbour_rows(who: str, found: Neighbours, seconds: float) -> Iterator[tuple[str, str, str]]:
+    produced = statistics.median(each.produced for each in found.held) / QUOTA_BYTES
+    consumed = statistics.median(each.consumed for each in found.held) / QUOTA_BYTES
+    quiet, busy = statistics.median(found.alone) * 1000, statistics.median(found.beside) * 1000
+    yield f"{who}: A writes, by its quota, over {seconds:.0f} s", f"{produced:.3f}", "0.9 to 1.1"
+    yield f"{who}: A reads, by its quota, over {seconds:.0f} s", f"{consumed:.3f}", "0.9 to 1.1"
+    yield f"{who}: B's p99 alone", f"{quiet:.2f} ms", ""
+    times = f"{busy:.2f} ms, {busy / quiet:.2f} times"
+    yield f"{who}: B's p99 beside A", times, "at most 1.2 times"
 
-    produced = median([each.produced for each in held]) / QUOTA_BYTES
-    consumed = median([each.consumed for each in held]) / QUOTA_BYTES
-    quiet, busy = median(alone) * 1000, median(beside) * 1000
-    rates = {on: median([each[0] for each in cost[on]]) for on in cost}
-    work = {on: median([each[1] for each in cost[on]]) for on in cost}
-    rows = [
-        (f"A writes, by its quota, over {seconds:.0f} s", f"{produced:.3f}", "0.9 to 1.1"),
-        (f"A reads, by its quota, over {seconds:.0f} s", f"{consumed:.3f}", "0.9 to 1.1"),
-        ("B's p99 alone", f"{quiet:.2f} ms", ""),
-        ("B's p99 beside A", f"{busy:.2f} ms, {busy / quiet:.2f} times", "at most 1.2 times"),
-        ("throughput without quotas", f"{rates[False] / 1e6:.1f} MB/s", ""),
-        (
-            "throughput with quotas that limit nobody",
-            f"{rates[True] / 1e6:.1f} MB/s, {rates[True] / rates[False]:.3f} times",
-            "at least 0.98 times",
-        ),
-        (
-            "the same per second of the broker's processor",
-            f"{work[True] / work[False]:.3f} times",
-            "at least 0.98 times",
-        ),
-    ]
-    lines = ["| what | found | bar |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+def cost_rows(cost: dict[bool, list[tuple[float, float]]]) -> Iterator[tuple[str, str, str]]:
+    rates = {on: statistics.median(each[0] for each in cost[on]) for on in cost}
+    work = {on: statistics.median(each[1] for each in cost[on]) for on in cost}
+    yield "throughput without quotas", f"{rates[False] / 1e6:.1f} MB/s", ""
+    yield (
+        "throughput with quotas that limit nobody",
+        f"{rates[True] / 1e6:.1f} MB/s, {rates[True] / rates[False]:.3f} times",
+        "at least 0.98 times",
+    )
+    yield (
+        "the same per second of the broker's processor",
+        f"{work[True] / work[False]:.3f} times",
+        "at least 0.98 times",
+    )
 
 
 def main() -> None:
@@ -237,14 +239,21 @@ def main() -> None:
     parser.add_argument("--cost-rounds", type=int, default=8)
     parser.add_argument("--out", type=Path, help="file to write the table to")
     arguments = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ServerProcess(Path(folder), "--set", "num.partitions=3") as server,
-        httpx.Client(base_url=server.http_url, timeout=60) as http,
-    ):
-        neighbours = measure_neighbours(server, http, arguments.seconds, arguments.rounds)
-        cost = measure_cost(server, http, arguments.cost_seconds, arguments.cost_rounds)
-    table = report(*neighbours, cost, arguments.seconds)
+    rows: list[tuple[str, str, str]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            ServerProcess(folder / "data", "--set", "num.partitions=3") as server,
+            httpx.Client(base_url=server.http_url, timeout=60) as http,
+        ):
+            clients = measure_clients(server, http, arguments)
+            rows += neighbour_rows("clients", clients, arguments.seconds)
+            cost = measure_cost(server, http, arguments.cost_seconds, arguments.cost_rounds)
+        tenants = measure_tenants(folder, arguments)
+        rows += neighbour_rows("tenants", tenants, arguments.seconds)
+        rows += cost_rows(cost)
+    lines = ["| what | found | bar |", "|---|---|---|"]
+    table = "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
     print(table)
     if arguments.out is not None:
         load = ", ".join(f"{each:.1f}" for each in os.getloadavg())

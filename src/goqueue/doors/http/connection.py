@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -19,7 +20,8 @@ from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.lost_connections import LostConnections
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
-from goqueue.doors.web.callers import CLIENT_NAME
+from goqueue.doors.web.callers import CLIENT_NAME, PARTY
+from goqueue.doors.web.turns import Turns
 
 # Open at once. Each costs a file descriptor and a few KB, and Kafka connections need theirs too.
 # More are asked how the broker is, and nothing else (reserve.py).
@@ -61,6 +63,7 @@ class HttpConnection(HttpToolsProtocol):
         lost: LostConnections,
         reserve: Reserve,
         unsent: UnsentAnswers,
+        turns: Turns,
         body_min_bytes_per_second: int,
         **arguments: Any,
     ) -> None:
@@ -69,6 +72,8 @@ class HttpConnection(HttpToolsProtocol):
         self._lost = lost
         self._reserve = reserve
         self._unsent = unsent
+        self._turns = turns
+        self._party = turns.of_connection()
         self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
         self._answering: RequestResponseCycle | None = None
@@ -85,9 +90,10 @@ class HttpConnection(HttpToolsProtocol):
         self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
+        self.app_state = {PARTY: self._party}
         client_name = transport.get_extra_info(CLIENT_NAME)
         if client_name is not None:
-            self.app_state = {CLIENT_NAME: client_name}
+            self.app_state[CLIENT_NAME] = client_name
         if len(self.connections) > CONNECTIONS_MAX:
             self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)
@@ -99,6 +105,7 @@ class HttpConnection(HttpToolsProtocol):
         self._disarm()
         self._forget_reader()
         self._reserve.leave(self)
+        self._party.leave()
         self._lost.add(lambda: self._end(exc))
 
     def _end(self, exc: Exception | None) -> None:
@@ -175,7 +182,12 @@ class HttpConnection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Application) -> None:
         self._answering = cycle
         self._reserve.leave(self)
-        super()._start_asgi_task(cycle, app)
+        self._turns.take(self._party.name, partial(self._begin, cycle, app))
+
+    def _begin(self, cycle: RequestResponseCycle, app: Application) -> None:
+        # Else its client has gone while it waited for its turn.
+        if not cycle.disconnected:
+            super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(answer(400, "invalid_http", msg))

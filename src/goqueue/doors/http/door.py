@@ -24,6 +24,7 @@ from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
 from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.site_guard import SiteGuard
+from goqueue.doors.web.turns import Turns
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -82,6 +83,7 @@ class HttpDoor:
         )
         self._reserve = Reserve(self._entry)
         self._unsent = UnsentAnswers()
+        self._turns = Turns(service.quotas.parties)
         self._lost = LostConnections()
         self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
@@ -154,6 +156,7 @@ class HttpDoor:
         await self._drain(STOP_REFUSAL_SECONDS)
         for connection in tuple(self._connections.connections):
             connection.transport.abort()
+        self._turns.stop()
         unfinished = tuple(self._connections.tasks)
         for task in unfinished:
             task.cancel()
@@ -178,6 +181,7 @@ class HttpDoor:
             lost=self._lost,
             reserve=self._reserve,
             unsent=self._unsent,
+            turns=self._turns,
             body_min_bytes_per_second=self._body_min_bytes_per_second,
             config=self._uvicorn,
             server_state=self._connections,

@@ -36,6 +36,7 @@ from goqueue.doors.kafka.unsent_answers import UnsentAnswers
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
+from goqueue.doors.loop_time import timed
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.security.quotas import LimitReached
@@ -288,24 +289,22 @@ class Connection(asyncio.BufferedProtocol):
         return not self._running or (self._runs_overlapping and self._queued[0].overlaps)
 
     async def _run(self, exchange: Exchange) -> None:
-        header, operation = exchange.header, exchange.operation
-        caller = self._caller
+        services, header, caller = self._services, exchange.header, self._caller
         client_id = header.client_id or ""
         if client_id != caller.client_id:
             # Clients hardly ever change what they call themselves.
             caller = self._caller = replace(caller, client_id=client_id)
-        self._services.service.tracing.asked_by(caller)
+        services.service.tracing.asked_by(caller)
         context = RequestContext(
-            self._services, exchange.version, header.correlation_id, caller, self
+            services, exchange.version, header.correlation_id, caller, self, exchange.size_bytes
         )
         try:
-            context.quota = self.quota.of(caller, exchange.size_bytes)
+            context.quota = self.quota.of(caller)
             if exchange.is_decoded:
                 await self._handle(exchange, context)
             else:
-                async with self._services.large_requests_like(operation).in_hand(
-                    partial(exchange.decode_in_slices, self._limits)
-                ):
+                decode = partial(exchange.decode_in_slices, self._limits)
+                async with services.large_requests_like(exchange.operation).in_hand(decode):
                     await self._handle(exchange, context)
         except (Malformed, CloseConnection, LimitReached) as error:
             exchange.failure = exchange.refusal(self._limits, error)
@@ -321,7 +320,9 @@ class Connection(asyncio.BufferedProtocol):
         request, exchange.request = exchange.request, None
         exchange.is_handled = True
         work, quota = exchange.operation.answer(context, request), context.quota
-        exchange.message = await (work if quota is None else quota.handled(work))
+        is_timed = quota is not None and quota.requests
+        message = await (timed(work, context.spent) if is_timed else work)
+        exchange.message = message if quota is None else quota.told(message)
         exchange.is_handled = False
         if exchange.has_large_answer:
             # Some take a hundred megabytes, and until they are written few (`Rows`).
@@ -451,12 +452,10 @@ class Connection(asyncio.BufferedProtocol):
             self.end(reason)
 
     def end(self, reason: str) -> None:
-        if self._is_ending:
-            self._close_transport()
-            return
-        self._write_line(logging.INFO, "connection from %s closed: %s", reason)
-        self._is_ending = True
-        self._drop_queued()
+        if not self._is_ending:
+            self._write_line(logging.INFO, "connection from %s closed: %s", reason)
+            self._is_ending = True
+            self._drop_queued()
         self._close_transport()
 
     def _drop_queued(self) -> None:

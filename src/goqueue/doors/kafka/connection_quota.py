@@ -5,14 +5,13 @@ read from for as long, since clients may not care (librdkafka does not).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.doors.loop_time import timed
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.security.quotas import QuotaKind
-from goqueue.service.security.quotas import ClientQuota, QuotaService, party_of
+from goqueue.service.security.quotas import Bucket, ClientQuota, QuotaService, party_of
 
 
 def _nothing(_reason: str) -> None:
@@ -20,17 +19,23 @@ def _nothing(_reason: str) -> None:
 
 
 class ConnectionQuota:
+    """What requests use is charged here as handlers tell of it. Who is beyond its quota waits, and
+    so does everything else on its connection: answers that are given meanwhile say how long."""
+
     __slots__ = (
         "_caller",
         "_client",
+        "_fetched",
         "_go_on",
         "_hold",
         "_joined_as",
+        "_produced",
         "_quotas",
         "_timer",
         "_until",
         "_version",
         "party",
+        "requests",
     )
 
     def __init__(
@@ -48,26 +53,31 @@ class ConnectionQuota:
         self._joined_as: Principal | None = None
         self.party = ""
         self._client: ClientQuota | None = None
+        # Those of the client that are charged with every request.
+        self._produced: tuple[Bucket, ...] = ()
+        self._fetched: tuple[Bucket, ...] = ()
+        # Empty: time is not measured.
+        self.requests: tuple[Bucket, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
 
     def connected(self, address: str) -> None:
-        wait_ms = self._quotas.connected(address)
-        if wait_ms:
-            self.mute(wait_ms)
+        self.mute(self._quotas.connected(address))
 
-    def of(self, caller: Caller, size_bytes: int) -> "RequestQuota | None":
+    def of(self, caller: Caller) -> "ConnectionQuota | None":
         """For one request; None: nothing is measured."""
         if caller is not self._caller or self._version != self._quotas.ledger.version:
             self._look_up(caller)
-        client = self._client
-        return None if client is None else RequestQuota(self, client, self._quotas, size_bytes)
+        return None if self._client is None else self
 
     def _look_up(self, caller: Caller) -> None:
         if caller.principal is not self._joined_as:
             self._join(caller.principal)
         self._caller = caller
-        self._client = self._quotas.of_client(caller)
+        self._client = client = self._quotas.of_client(caller)
+        self._produced = () if client is None else client.produced
+        self._fetched = () if client is None else client.fetched
+        self.requests = () if client is None else client.requests
         # After: looking for it may have made others be forgotten.
         self._version = self._quotas.ledger.version
 
@@ -86,7 +96,64 @@ class ConnectionQuota:
             self._quotas.left(self._joined_as)
             self._joined_as = None
 
+    # --- what requests use ----------------------------------------------------------------
+
+    def produced(self, size_bytes: int) -> None:
+        """The request as a whole counts, as in Kafka."""
+        for bucket in self._produced:
+            wait_ms = bucket.charge(size_bytes, self._quotas.now_ms())
+            if wait_ms:
+                self._throttle(QuotaKind.PRODUCED, wait_ms)
+
+    def fetched(self, size_bytes: int) -> None:
+        for bucket in self._fetched:
+            wait_ms = bucket.charge(size_bytes, self._quotas.now_ms())
+            if wait_ms:
+                self._throttle(QuotaKind.FETCHED, wait_ms)
+
+    def spent(self, seconds: float) -> None:
+        """Of the event loop's time."""
+        for bucket in self.requests:
+            wait_ms = bucket.charge(seconds * 100, self._quotas.now_ms())
+            if wait_ms:
+                self._throttle(QuotaKind.REQUESTS, wait_ms)
+
+    def changed_partitions(self) -> None:
+        """The service has counted them."""
+        if self._client is not None:
+            self.mute(self._client.wait_ms(QuotaKind.MUTATIONS, self._quotas.now_ms()))
+
+    def may_fetch(self) -> bool:
+        """False: nothing is read for it now, and it waits."""
+        for bucket in self._fetched:
+            if bucket.tokens < 0 and (wait_ms := bucket.wait_ms(self._quotas.now_ms())):
+                self.mute(wait_ms)
+                return False
+        return True
+
+    def fetch_max_bytes(self, asked: int) -> int:
+        """No more at once than may be used at once, so that clients hear from the broker often."""
+        for bucket in self._fetched:
+            if bucket.burst < asked:
+                asked = int(bucket.burst)
+        return asked
+
+    def _throttle(self, kind: QuotaKind, wait_ms: int) -> None:
+        self._quotas.ledger.throttled_ms[kind] += wait_ms
+        self.mute(wait_ms)
+
+    # --- holding back ---------------------------------------------------------------------
+
+    def told(self, answer: Message | None) -> Message | None:
+        """An answer, with the time that the client should wait."""
+        if self._timer is None or answer is None:
+            return answer
+        wait_ms = int((self._until - asyncio.get_running_loop().time()) * 1000)
+        return {**answer, "throttle_time": wait_ms} if wait_ms > 0 else answer
+
     def mute(self, wait_ms: int) -> None:
+        if not wait_ms:
+            return
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_ms / 1000
         if until <= self._until:
@@ -109,81 +176,3 @@ class ConnectionQuota:
         # Both know the connection, which is to be freed without a look for cycles.
         self._hold = self._go_on = _nothing
         self._leave()
-
-
-class RequestQuota:
-    """What one request uses; handlers say what they did."""
-
-    __slots__ = ("_client", "_connection", "_quotas", "_size_bytes", "_until_ms", "is_exempt")
-
-    def __init__(
-        self,
-        connection: ConnectionQuota,
-        client: ClientQuota,
-        quotas: QuotaService,
-        size_bytes: int,
-    ) -> None:
-        self._connection = connection
-        self._client = client
-        self._quotas = quotas
-        self._size_bytes = size_bytes
-        self._until_ms = 0.0
-        # Asked by another broker.
-        self.is_exempt = False
-
-    async def handled(self, work: Awaitable[Message | None]) -> Message | None:
-        """What `work` answers, with the time that the client should wait."""
-        client = self._client
-        answer = await (timed(work, self._spent) if client.requests else work)
-        if not self._until_ms or answer is None:
-            return answer
-        wait_ms = int(self._until_ms - self._quotas.now_ms())
-        return {**answer, "throttle_time": wait_ms} if wait_ms > 0 else answer
-
-    def produced(self) -> None:
-        """The request as a whole counts, as in Kafka."""
-        now_ms = self._quotas.now_ms()
-        for bucket in self._client.produced:
-            wait_ms = bucket.charge(self._size_bytes, now_ms)
-            if wait_ms:
-                self._throttle(QuotaKind.PRODUCED, wait_ms)
-
-    def fetched(self, size_bytes: int) -> None:
-        now_ms = self._quotas.now_ms()
-        for bucket in self._client.fetched:
-            wait_ms = bucket.charge(size_bytes, now_ms)
-            if wait_ms:
-                self._throttle(QuotaKind.FETCHED, wait_ms)
-
-    def _spent(self, seconds: float) -> None:
-        if self.is_exempt:
-            return
-        now_ms = self._quotas.now_ms()
-        for bucket in self._client.requests:
-            wait_ms = bucket.charge(seconds * 100, now_ms)
-            if wait_ms:
-                self._throttle(QuotaKind.REQUESTS, wait_ms)
-
-    def changed_partitions(self) -> None:
-        """The service has counted them."""
-        self._wait(self._client.wait_ms(QuotaKind.MUTATIONS, self._quotas.now_ms()))
-
-    def may_fetch(self) -> bool:
-        """False: nothing is read for it now, and it waits."""
-        wait_ms = self._client.wait_ms(QuotaKind.FETCHED, self._quotas.now_ms())
-        self._wait(wait_ms)
-        return not wait_ms
-
-    def fetch_max_bytes(self, asked: int) -> int:
-        """No more at once than may be used at once, so that clients hear from the broker often."""
-        burst = self._client.burst(QuotaKind.FETCHED)
-        return asked if burst is None else min(asked, int(burst))
-
-    def _throttle(self, kind: QuotaKind, wait_ms: int) -> None:
-        self._quotas.ledger.throttled_ms[kind] += wait_ms
-        self._wait(wait_ms)
-
-    def _wait(self, wait_ms: int) -> None:
-        if wait_ms:
-            self._until_ms = max(self._until_ms, self._quotas.now_ms() + wait_ms)
-            self._connection.mute(wait_ms)

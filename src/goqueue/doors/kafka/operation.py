@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.client_software import SoftwareOfConnections
-from goqueue.doors.kafka.connection_quota import RequestQuota
+from goqueue.doors.kafka.connection_quota import ConnectionQuota
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
@@ -88,8 +88,10 @@ class RequestContext:
     caller: Caller
     # Which connection it is, for what ends with it.
     connection: ClientConnection
-    # What it uses is measured; None: nothing is.
-    quota: RequestQuota | None = None
+    # Of the request as it came.
+    size_bytes: int = 0
+    # What it uses is measured; None: nothing is, as of what other brokers ask.
+    quota: ConnectionQuota | None = None
 
     @property
     def service(self) -> BrokerService:
@@ -99,6 +101,11 @@ class RequestContext:
     def client(self) -> Client:
         """As coordinators want to know it."""
         return Client(client_id=self.caller.client_id, host=f"/{self.caller.address}")
+
+    def spent(self, seconds: float) -> None:
+        """Of the event loop's time."""
+        if self.quota is not None:
+            self.quota.spent(seconds)
 
 
 # A request is typed by its handler as kio's newest version of it. An answer of None sends nothing.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 from goqueue.doors.web.standing import Standing
+from goqueue.doors.web.turns import ConnectionParty
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.security.web_logins import WebLogin
 
@@ -12,6 +13,8 @@ _STANDING: Final = "goqueue.standing"
 
 # By this name transports tell who a client is by its certificate, and connections tell requests.
 CLIENT_NAME: Final = "client_name"
+# By this name connections tell requests which party they are of.
+PARTY: Final = "party"
 
 
 def client_name_in(scope: Mapping[str, Any]) -> str | None:
@@ -40,6 +43,9 @@ def prepare(scope: MutableMapping[str, Any], standing: Standing) -> None:
 def let_in(scope: MutableMapping[str, Any], login: WebLogin) -> None:
     """It has logged in; should that end before it is answered, it is refused."""
     scope[_LOGIN] = login
+    party: ConnectionParty | None = scope.get("state", {}).get(PARTY)
+    if party is not None:
+        party.seen(login.principal)
     standing: Standing = scope[_STANDING]
     standing.hold(login)
 

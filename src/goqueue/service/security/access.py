@@ -116,18 +116,17 @@ class Access:
         return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
 
     def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
-        if self._has_every_right(caller):
-            # Nothing is copied: a fetch may have thousands of parts.
-            return SortedParts(cast("Sequence[ReadablePart]", parts), {})
-        readable: list[ReadablePart] = []
         refused: dict[int, FetchedPart] = {}
-        for position, part in enumerate(parts):
-            try:
-                self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
-                readable.append(ReadablePart(part))
-            except AccessDenied as error:
-                refused[position] = FetchedPart(part.topic, part.index, error)
-        return SortedParts(readable, refused)
+        if not self._has_every_right(caller):
+            for position, part in enumerate(parts):
+                try:
+                    self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+                except AccessDenied as error:
+                    refused[position] = FetchedPart(part.topic, part.index, error)
+        if refused:
+            parts = [part for position, part in enumerate(parts) if position not in refused]
+        # Mostly nothing is copied: a fetch may have thousands of parts.
+        return SortedParts(cast("Sequence[ReadablePart]", parts), refused)
 
     def readable_part(self, caller: Caller, part: FetchPart) -> ReadablePart:
         self._check(caller, Resource.TOPIC, part.topic, Verb.READ)

@@ -16,7 +16,7 @@ def is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     They tell of everybody's groups, transactions and messages to come. A browser gets to the HTTP
     port from anywhere.
     """
-    return resource is Resource.TOPIC and is_internal(name) and caller.door is not Door.KAFKA
+    return caller.door is not Door.KAFKA and resource is Resource.TOPIC and is_internal(name)
 
 
 def allow(rules: Rules, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:

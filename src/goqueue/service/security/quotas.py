@@ -19,10 +19,12 @@ from goqueue.model.security.tenants import SEPARATOR
 from goqueue.model.security.users import BROKER_KIND
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
+from goqueue.state.quotas.bucket import Bucket as LedgerBucket
 from goqueue.state.quotas.ledger import ClientQuota as LedgerQuota
 
 # What a door keeps of a client that comes again.
 ClientQuota: TypeAlias = LedgerQuota
+Bucket: TypeAlias = LedgerBucket
 
 _EVERYTHING: Final = QuotaFilter()
 
@@ -47,7 +49,7 @@ class QuotaService:
         # Doors look at its `version` with every request.
         self.ledger = node.quotas.ledger
         self.now_ms = node.quotas.now_ms
-        # Tenants, and users without one, that have connections of Kafka's, and how many.
+        # Tenants, and users without one, that have connections at any door, and how many.
         self.parties: Counter[str] = Counter()
 
     # --- administration -------------------------------------------------------------------

@@ -12,13 +12,14 @@ _SECOND_MS: Final = 1_000
 
 
 class Bucket:
-    __slots__ = ("_at_ms", "_before", "_since_ms", "_tokens", "_used", "burst", "rate")
+    __slots__ = ("_at_ms", "_before", "_since_ms", "_used", "burst", "rate", "tokens")
 
     def __init__(self, rate: float, burst: float, now_ms: float) -> None:
         """`rate` is per second, above 0."""
         self.rate = rate
         self.burst = burst
-        self._tokens = burst
+        # When it was looked at last; below 0 is a debt.
+        self.tokens = burst
         self._at_ms = now_ms
         # What was used in this window, and in the one before, if there was one.
         self._since_ms = now_ms
@@ -28,16 +29,16 @@ class Bucket:
     def retune(self, rate: float, burst: float, now_ms: float) -> None:
         """Another quota from now on; debts stay, in the time that they take."""
         self._fill(now_ms)
-        if self._tokens < 0:
-            self._tokens *= rate / self.rate
+        if self.tokens < 0:
+            self.tokens *= rate / self.rate
         self.rate = rate
         self.burst = burst
-        self._tokens = min(self._tokens, burst)
+        self.tokens = min(self.tokens, burst)
 
     def charge(self, amount: float, now_ms: float) -> int:
         """Use something up; returns how many milliseconds to wait before more is used."""
         # As `_fill` and `_look_back`: this is done for every request.
-        tokens, passed_ms = self._tokens, now_ms - self._at_ms
+        tokens, passed_ms = self.tokens, now_ms - self._at_ms
         if passed_ms > 0:
             self._at_ms = now_ms
             tokens += passed_ms * self.rate / 1000
@@ -48,18 +49,18 @@ class Bucket:
         self._used += amount
         tokens -= amount
         if tokens >= 0:
-            self._tokens = tokens
+            self.tokens = tokens
             return 0
-        self._tokens = tokens = max(tokens, -DEBT_MAX_S * self.rate)
+        self.tokens = tokens = max(tokens, -DEBT_MAX_S * self.rate)
         return ceil(-tokens * 1000 / self.rate)
 
     def wait_ms(self, now_ms: float) -> int:
         self._fill(now_ms)
-        return 0 if self._tokens >= 0 else ceil(-self._tokens * 1000 / self.rate)
+        return 0 if self.tokens >= 0 else ceil(-self.tokens * 1000 / self.rate)
 
     def is_full(self, now_ms: float) -> bool:
         self._fill(now_ms)
-        return self._tokens >= self.burst
+        return self.tokens >= self.burst
 
     def used_per_s(self, now_ms: float) -> float:
         self._look_back(now_ms)
@@ -72,7 +73,7 @@ class Bucket:
         passed_ms = now_ms - self._at_ms
         if passed_ms > 0:
             self._at_ms = now_ms
-            self._tokens = min(self.burst, self._tokens + passed_ms * self.rate / 1000)
+            self.tokens = min(self.burst, self.tokens + passed_ms * self.rate / 1000)
 
     def _look_back(self, now_ms: float) -> None:
         passed_ms = now_ms - self._since_ms

@@ -61,10 +61,6 @@ class ClientQuota:
     def wait_ms(self, kind: QuotaKind, now_ms: float) -> int:
         return max((bucket.wait_ms(now_ms) for bucket in self._of(kind)), default=0)
 
-    def burst(self, kind: QuotaKind) -> float | None:
-        """What may be used at once; None: anything."""
-        return min((bucket.burst for bucket in self._of(kind)), default=None)
-
     def _of(self, kind: QuotaKind) -> tuple[Bucket, ...]:
         if kind is QuotaKind.PRODUCED:
             return self.produced

@@ -59,9 +59,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     try:
         if follower is not None:
             context.service.replication.check(context.caller)
-            if quota is not None:
-                quota.is_exempt = True
-                quota = None
+            context.quota = quota = None
         is_held = quota is not None and not quota.may_fetch()
         if is_held and request.session_epoch == INITIAL_EPOCH:
             # Without a session, which it comes again to begin (KIP-219).
@@ -100,7 +98,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
         # The broker has let others run, too; each step by itself is short enough.
         await asyncio.sleep(0)
     if quota is not None:
-        quota.fetched(sum(len(part.data) for _, part in answered if part.data))
+        quota.fetched(sum([len(part.data) for _, part in answered if part.data]))
     hints = LeaderHints(context)
     return {
         "error_code": ErrorCode.none,
@@ -166,7 +164,7 @@ def _limits(context: RequestContext, request: "FetchRequest") -> _Limits:
         request.max_bytes, config.fetch_max_bytes, context.services.memory.answer_max_bytes
     )
     quota = context.quota
-    if quota is not None and not quota.is_exempt:
+    if quota is not None:
         max_bytes = quota.fetch_max_bytes(max_bytes)
     return {
         "max_wait_ms": min(max(0, request.max_wait // _MILLISECOND), config.fetch_max_wait_ms),

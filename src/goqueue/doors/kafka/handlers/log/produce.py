@@ -58,7 +58,7 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
     timeout_ms = max(0, request.timeout // _MILLISECOND)
     if context.quota is not None:
-        context.quota.produced()
+        context.quota.produced(context.size_bytes)
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         (part,) = topics[0].partition_data

@@ -1,0 +1,165 @@
+"""Requests over HTTP begin by party in turn, and no more at a time than the loop can do soon."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.node import Node
+from goqueue.doors.http import HttpDoor
+from goqueue.doors.web.line import Line
+from goqueue.doors.web.turns import BEGIN_MAX, TURN_SECONDS, Turns, begin_next
+from goqueue.model.broker_config import broker_config
+from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
+from goqueue.service.broker_service import BrokerService
+from tests.access.tenant_worlds import AllMay
+
+pytestmark = pytest.mark.anyio
+
+MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
+TWO = Counter({"acme@": 1, "zeta@": 1})
+
+
+def filled(parties: str) -> Line[str]:
+    line: Line[str] = Line()
+    for number, party in enumerate(parties):
+        line.add(party, f"{party}{number}")
+    return line
+
+
+def test_parties_come_one_after_the_other() -> None:
+    line = filled("aaabcc")
+    assert [line.take() for _ in range(6)] == ["a0", "b3", "c4", "a1", "c5", "a2"]
+    assert len(line) == 0
+    with pytest.raises(KeyError):
+        line.take()
+
+
+@given(st.text("abc"), st.integers(0, 10))
+def test_who_comes_waits_for_one_of_each_other_party(before: str, taken: int) -> None:
+    line = filled(before)
+    for _ in range(min(taken, len(line))):
+        line.take()
+    line.add("z", "z")
+    ahead = iter(line.take, "z")
+    parties = Counter(each[0] for each in ahead)
+    assert set(parties.values()) <= {1}
+
+
+def test_long_turns_have_fewer_requests_and_short_ones_more() -> None:
+    assert begin_next(16, TURN_SECONDS * 1.1) == 8
+    assert begin_next(1, 1.0) == 1
+    assert begin_next(8, TURN_SECONDS / 2) == 9
+    assert begin_next(BEGIN_MAX, 0.0) == BEGIN_MAX
+
+
+async def test_while_there_is_one_party_everything_begins_at_once() -> None:
+    begun: list[int] = []
+    turns = Turns(Counter({"acme@": 500}))
+    for number in range(100):
+        turns.take("acme@", partial(begun.append, number))
+    assert begun == list(range(100))
+
+
+async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
+    begun: list[str] = []
+    turns = Turns(TWO)
+    for number in range(100):
+        turns.take("acme@", partial(begun.append, f"acme {number}"))
+    turns.take("zeta@", partial(begun.append, "zeta"))
+    assert len(begun) == BEGIN_MAX
+    while len(begun) < 101:
+        await asyncio.sleep(0)
+    assert begun.index("zeta") <= BEGIN_MAX + 1
+    # Of a party the order stays.
+    begun.remove("zeta")
+    assert begun == [f"acme {number}" for number in range(100)]
+
+
+async def test_after_a_turn_there_is_room_again() -> None:
+    begun: list[int] = []
+    turns = Turns(TWO)
+    for number in range(3 * BEGIN_MAX):
+        turns.take("acme@", partial(begun.append, number))
+        if len(begun) == BEGIN_MAX:
+            break
+    while len(begun) == BEGIN_MAX:
+        await asyncio.sleep(0)
+        turns.take("zeta@", partial(begun.append, -1))
+    assert begun[-1] == -1
+
+
+async def test_what_waits_when_the_door_closes_never_begins() -> None:
+    begun: list[int] = []
+    turns = Turns(TWO)
+    for number in range(BEGIN_MAX + 5):
+        turns.take("acme@", partial(begun.append, number))
+    turns.stop()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(begun) == BEGIN_MAX
+
+
+def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
+    parties: Counter[str] = Counter()
+    party = Turns(parties).of_connection()
+    assert party.name == ""
+    party.seen(Principal("User", "alice", "acme"))
+    party.seen(Principal("User", "bob", "acme"))
+    assert (party.name, parties) == ("acme@", {"acme@": 1})
+    party.seen(Principal("User", "carol"))
+    assert (party.name, parties) == ("carol", {"carol": 1})
+    party.leave()
+    party.leave()
+    assert not parties
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[tuple[str, BrokerService]]:
+    texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", "security.enabled": "true"}
+    node = await Node.open(broker_config(texts))
+    service = BrokerService(node, AllMay())
+    for tenant in ("acme", "zeta"):
+        await service.tenants.create(MAKER, tenant, {})
+        await service.users.create(MAKER, f"{tenant}-boss", "secret", tenant=tenant, is_admin=True)
+    opened = HttpDoor(service, node.config)
+    host, port = await opened.start()
+    await node.announce(host, 9092, port)
+    yield f"http://{host}:{port}", service
+    await opened.stop()
+    await node.close()
+
+
+async def test_everybody_is_answered_and_forgotten_with_the_connection(
+    door: tuple[str, BrokerService],
+) -> None:
+    url, service = door
+    limits = httpx.Limits(max_connections=60, max_keepalive_connections=60)
+    for tenant in ("acme", "zeta"):
+        async with httpx.AsyncClient(base_url=url, auth=(f"{tenant}-boss", "secret")) as boss:
+            made = await boss.post("/topics", json={"name": "orders", "partitions": 1})
+            assert made.status_code == 201
+    async with (
+        httpx.AsyncClient(
+            base_url=url, auth=("acme-boss", "secret"), limits=limits, timeout=60
+        ) as acme,
+        httpx.AsyncClient(base_url=url, auth=("zeta-boss", "secret"), timeout=60) as zeta,
+    ):
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(who.post("/topics/orders/messages", json={"value": number}))
+                for number in range(120)
+                for who in (acme, zeta)[: 2 if number % 10 == 0 else 1]
+            ]
+        assert {task.result().status_code for task in asked} == {200}
+        assert set(service.quotas.parties) == {"acme@", "zeta@"}
+        assert service.quotas.parties["acme@"] > 1
+    async with asyncio.timeout(10):
+        while service.quotas.parties:
+            await asyncio.sleep(0.01)
