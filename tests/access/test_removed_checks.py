@@ -36,31 +36,33 @@ _ASKED: Final = (
     "service/security/access.py",
     "model/rights.py",
     "service/security/allowed_waits.py",
+    "service/security/own_topics.py",
 )
 # Where another question for the same right comes before or after: each of them is enough.
 TWICE: Final = frozenset(
     {
         "broker/stories/gathering.py <listcomp> TOPIC READ",
         "service/cluster/cluster.py partitions CLUSTER DESCRIBE",
-        "service/groups/groups.py <dictcomp> TOPIC DESCRIBE",
-        "service/groups/groups.py delete_offsets TOPIC READ",
-        "service/groups/groups.py positions GROUP DESCRIBE",
-        "service/groups/hosted_members.py commit GROUP READ",
-        "service/queues/queues.py dead_letters TOPIC READ",
         "service/cluster/replica_moves.py cancel CLUSTER ALTER",
         "service/cluster/replication.py check CLUSTER CLUSTER_ACTION",
         "service/cluster/replication.py fetch CLUSTER CLUSTER_ACTION",
         "service/cluster/replication.py name_of CLUSTER CLUSTER_ACTION",
-        "service/security/rules.py check_used CLUSTER DESCRIBE",
-        "service/security/rules.py check_used CLUSTER ALTER",
+        "service/groups/groups.py <dictcomp> TOPIC DESCRIBE",
+        "service/groups/groups.py delete_offsets TOPIC READ",
+        "service/groups/groups.py positions GROUP DESCRIBE",
+        "service/groups/hosted_members.py commit GROUP READ",
         "service/groups/share_groups.py _readable TOPIC READ",
         "service/groups/share_groups.py acknowledge GROUP READ",
         "service/groups/share_groups.py check GROUP READ",
         "service/groups/share_groups.py fetch GROUP READ",
         "service/groups/share_groups.py terms GROUP READ",
+        "service/queues/policies.py apply CLUSTER ALTER",
+        "service/queues/queues.py dead_letters TOPIC READ",
         "service/queues/sqs_queues.py for_receiving GROUP READ",
         "service/queues/sqs_queues.py for_receiving TOPIC READ",
         "service/queues/sqs_queues.py for_sending TOPIC WRITE",
+        "service/security/rules.py check_used CLUSTER ALTER",
+        "service/security/rules.py check_used CLUSTER DESCRIBE",
         "service/topics.py _may_inspect TOPIC DESCRIBE_CONFIGS",
         "service/topics.py _settings TOPIC DESCRIBE_CONFIGS",
         "service/topics.py name_of TOPIC DESCRIBE",
@@ -78,6 +80,10 @@ HARMLESS: Final = frozenset(
         "service/cluster/replica_moves.py <listcomp> TOPIC DESCRIBE",
         # Ids are no secret, and are told beside a refusal.
         "service/groups/share_groups.py _id_of TOPIC READ",
+        # Nobody is told of tokens while security is off, as it is here; `test_delegation_tokens.py`
+        # has who sees which.
+        "service/security/tokens.py <listcomp> DELEGATION_TOKEN DESCRIBE",
+        "service/security/tokens.py <listcomp> USER DESCRIBE_TOKENS",
         # Who leads is no secret, and is told beside a refusal.
         "service/groups/share_groups.py leaders TOPIC READ",
     }
