@@ -17,7 +17,6 @@ from goqueue.broker.partitions.waiting import Ending
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
-from goqueue.model.errors import AccessDenied
 from goqueue.model.log import (
     CountRequest,
     EpochEnd,
@@ -99,7 +98,7 @@ class LogService:
     ) -> Coroutine[Any, Any, list[FetchedPart]]:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
-        until = Ending() if self._access.has_rules and max_wait_ms > 0 else None
+        until = Ending() if self._access.has_rules else None
 
         def fetch(max_wait_ms: int) -> Coroutine[Any, Any, list[FetchedPart]]:
             readable, refused = self._access.readable_parts(caller, parts)
@@ -113,8 +112,6 @@ class LogService:
                 rack=rack,
                 until=until,
             )
-            if self._access.has_rules:
-                fetching = self._still_readable(caller, fetching)
             return _with_refused(fetching, refused) if refused else fetching
 
         if until is None:
@@ -130,36 +127,21 @@ class LogService:
         end: Callable[[], None],
     ) -> T:
         """A fetch that is ended when a right of it was taken away while it waits."""
-        is_ended = False
+        waits = self._access.waits
+        before = waits.changes
 
         def look_again() -> None:
-            nonlocal is_ended
             readable = self._access.readable_topics(caller)
             if not all(part.topic in readable for part in parts):
-                is_ended = True
                 end()
 
-        with self._access.waits.looking_again(look_again):
-            found = await fetch(max_wait_ms)
-        # The refusal is news, with which it does not wait.
-        return await fetch(0) if is_ended else found
-
-    async def _still_readable(
-        self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
-    ) -> list[FetchedPart]:
-        """The fetch may have waited, and rights may have been taken away meanwhile."""
-        before = self._access.waits.changes
-        parts = await fetching
-        if before == self._access.waits.changes:
-            return parts
-        return [self._checked_again(caller, part) for part in parts]
-
-    def _checked_again(self, caller: Caller, part: FetchedPart) -> FetchedPart:
+        waits.begin(look_again)
         try:
-            self._access.readable_topic(caller, part.topic)
-        except AccessDenied as error:
-            return FetchedPart(part.topic, part.index, error)
-        return part
+            found = await fetch(max_wait_ms)
+        finally:
+            waits.end(look_again)
+        # Rights may have gone meanwhile. A refusal is news, with which it does not wait.
+        return found if before == waits.changes else await fetch(0)
 
     def fetch_ready(
         self,
@@ -196,7 +178,7 @@ class LogService:
                 rack=rack,
             )
 
-        if not self._access.has_rules or max_wait_ms <= 0:
+        if not self._access.has_rules:
             return fetch(max_wait_ms)
         return self._while_readable(caller, parts.values(), fetch, max_wait_ms, ready.hurry)
 

@@ -8,8 +8,8 @@ many topics.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from goqueue.model.errors import AccessDenied
 from goqueue.pace import Pace
@@ -83,12 +83,10 @@ class AllowedWaits:
         finally:
             self._waiting.pop(wait, None)
 
-    @contextmanager
-    def looking_again(self, look_again: Callable[[], None]) -> Iterator[None]:
-        """`look_again` is called some moments after each change of rules; outside of any task,
-        where `while_allowed` cannot be used."""
+    def begin(self, look_again: Callable[[], None]) -> None:
+        """`look_again` is called some moments after each change of rules, until `end`: for waits
+        outside of any task, and of those who look at what they give themselves."""
         self._fetching[look_again] = None
-        try:
-            yield
-        finally:
-            del self._fetching[look_again]
+
+    def end(self, look_again: Callable[[], None]) -> None:
+        del self._fetching[look_again]
