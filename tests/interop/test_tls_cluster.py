@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from confluent_kafka import Producer
 
 from goqueue.client.log_cluster import LogCluster
@@ -19,13 +20,10 @@ DEADLINE_SECONDS = 60
 COUNT = 300
 
 
-def send(bootstrap: str, ca: Path, topic: str, count: int) -> None:
-    settings: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
-        "security.protocol": "ssl",
-        "ssl.ca.location": str(ca),
-        "acks": "all",
-    }
+def send(bootstrap: str, ca: Path | None, topic: str, count: int) -> None:
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "acks": "all"}
+    if ca is not None:
+        settings |= {"security.protocol": "ssl", "ssl.ca.location": str(ca)}
     producer = Producer(settings)
     failures: list[object] = []
 
@@ -78,6 +76,48 @@ def test_three_brokers_replicate_and_elect_by_tls(tmp_path: Path) -> None:
         with LogCluster(cluster.bootstrap_servers, security=security) as log:
             ends = log.offsets({(topic, 0): LATEST}, isolation=READ_COMMITTED)
         assert ends == {(topic, 0): 2 * COUNT}
+
+
+def test_a_cluster_is_switched_broker_by_broker(tmp_path: Path) -> None:
+    files = made(tmp_path / "certificates")
+    topic, rounds = "orders", 0
+    with GoQueueCluster(
+        *("--set", "default.replication.factor=2", "--set", "num.partitions=1"),
+        *("--set", "topic.min.insync.replicas=1"),
+        brokers=2,
+    ) as cluster:
+
+        def restart(node: int, *more: str) -> None:
+            nonlocal rounds
+            server = cluster.server(node)
+            server._options = (*server._options, *more)
+            cluster.restart(node)
+            until(lambda: cluster.in_sync(topic) == {1, 2})
+            send(cluster.bootstrap_servers, tls_ca, topic, 10)
+            rounds += 1
+
+        tls_ca: Path | None = None
+        send(cluster.bootstrap_servers, tls_ca, topic, 10)
+        for node in cluster.node_ids:
+            restart(node, *options(files, optional="true"))
+        # Clients of both kinds are let in at both doors; then they are switched, too.
+        server = cluster.server(1)
+        context = ssl.create_default_context(cafile=str(files.ca))
+        assert httpx.get(f"{server.http_url}/readyz", verify=context).status_code == 200
+        plain_url = server.http_url.replace("https:", "http:")
+        assert httpx.get(f"{plain_url}/readyz").status_code == 200
+        tls_ca = files.ca
+        cluster._security = security = ClientSecurity(tls=True, ca_file=str(files.ca))
+        for node in cluster.node_ids:
+            restart(node, "--set", "tls.optional=false")
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{plain_url}/readyz")
+        with LogCluster(cluster.bootstrap_servers, security=security) as log:
+            ends = log.offsets({(topic, 0): LATEST}, isolation=READ_COMMITTED)
+        assert (rounds, ends) == (4, {(topic, 0): 50})
+        for node in cluster.node_ids:
+            lines = cluster.server(node).log_text.splitlines()
+            assert not [each for each in lines if "Kafka connection from" in each]
 
 
 def test_workers_of_one_machine_by_tls(tmp_path: Path) -> None:

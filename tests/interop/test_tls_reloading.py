@@ -149,6 +149,9 @@ def test_starts_that_cannot_be(tmp_path: Path, files: MadeCertificates) -> None:
     assert "tls.ca.file: is not set" in refusal(
         tmp_path, *options(files, ca_file="", client_auth="required")
     )
+    assert "tls.optional: is set, but tls.client.auth requires" in refusal(
+        tmp_path, *options(files, optional="true", client_auth="required")
+    )
     missing = str(tmp_path / "missing.pem")
     assert f"tls.certificate.file: {missing} cannot be read: No such file" in refusal(
         tmp_path, *options(files, certificate_file=missing)

@@ -119,7 +119,7 @@ class Node:
             react=partial(react, self),
             reconcile_s=None if identity is None else RECONCILE_S,
         )
-        between_brokers: SecurityOf = lambda: self.security.between_brokers  # noqa: E731
+        between_brokers: SecurityOf = lambda *address: self.security.towards(*address)  # noqa: E731
         self.peers = Peers(self.node_id, lambda: self.image, between_brokers)
         # None: a node of one.
         self.cluster: Cluster | None = None

@@ -56,9 +56,10 @@ class ClientSecurity:
 # As brokers are reached whose security is off.
 NO_SECURITY: Final = ClientSecurity()
 
-# Asked at each connection: it may need a file that is not there when its user is made.
-SecurityOf = Callable[[], ClientSecurity]
+# Of the broker at a host and a port. Asked at each connection: it may need a file that is not there
+# when its user is made.
+SecurityOf = Callable[[str, int], ClientSecurity]
 
 
-def no_security() -> ClientSecurity:
+def no_security(_host: str, _port: int) -> ClientSecurity:
     return NO_SECURITY

@@ -13,6 +13,11 @@ class TlsSettings:
         "with it, every door speaks TLS.",
     )
     tls_key_file: str = setting("", doc="PEM file with the private key of the certificate.")
+    tls_optional: bool = setting(
+        False,
+        doc="While a cluster is switched to TLS, broker by broker: doors take connections without "
+        "TLS as well, and brokers that have no TLS yet are reached without.",
+    )
     tls_client_auth: str = setting(
         "none",
         choices=("none", "requested", "required"),

@@ -39,7 +39,8 @@ class Links:
         opening = self._links.get(node_id)
         if opening is None or self._epochs[node_id] != broker.epoch or _is_spent(opening):
             self._drop(node_id, f"broker {node_id} was restarted")
-            link = CallLink.open(broker.host, broker.kafka_port, self._security())
+            address = (broker.host, broker.kafka_port)
+            link = CallLink.open(*address, self._security(*address))
             opening = asyncio.create_task(link)
             opening.add_done_callback(_taken_note_of)
             self._links[node_id], self._epochs[node_id] = opening, broker.epoch

@@ -93,7 +93,8 @@ class Witnesses:
         was_reached = False
         while True:
             try:
-                streams = await _connected(broker, self._security())
+                security = self._security(broker.host, broker.kafka_port)
+                streams = await _connected(broker, security)
             except ConnectionRefusedError:
                 # An address that was never reached may be one that only clients can reach.
                 if was_reached and not self._is_stopping(peer):

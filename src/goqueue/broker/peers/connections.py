@@ -108,7 +108,7 @@ class Peers:
                 break
             connection.drop()
         else:
-            connection = await _connect(address, self._security())
+            connection = await _connect(address, self._security(*address))
         try:
             response = await connection.call(request, response_type)
         except BaseException:

@@ -134,7 +134,7 @@ class Fetcher:
 
     async def _fetch(self, address: Address, me: Member) -> None:
         try:
-            link = await FrameLink.open(*address, self._security())
+            link = await FrameLink.open(*address, self._security(*address))
         except AuthenticationFailed as error:
             raise not_let_in(address, error) from error
         self._session = _Session(

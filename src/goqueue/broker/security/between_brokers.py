@@ -3,6 +3,8 @@
 Its password is made from the master key, which all of them have and nobody else.
 """
 
+from dataclasses import replace
+
 from goqueue.broker.security.master_key import MasterKey
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.client_security import SCRAM_SHA_256, ClientSecurity
@@ -28,3 +30,8 @@ def security_between_brokers(config: BrokerConfig, master_key: MasterKey | None)
         username="" if master_key is None else BROKERS_USER,
         password="" if master_key is None else brokers_password(master_key),
     )
+
+
+def without_tls(security: ClientSecurity) -> ClientSecurity:
+    """To a broker that has none yet."""
+    return replace(security, tls=False, ca_file="", certificate_file="", key_file="")

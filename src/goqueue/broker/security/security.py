@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from goqueue.broker.security.between_brokers import security_between_brokers
+from goqueue.broker.security.between_brokers import security_between_brokers, without_tls
 from goqueue.broker.security.failed_logins import FailedLogins
 from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
@@ -76,8 +76,17 @@ class Security:
     def scram_records(self) -> ScramRecords:
         return ScramRecords(self.master_key, lambda: self.image, self.clock_ms)
 
+    def towards(self, host: str, port: int) -> ClientSecurity:
+        """How this broker reaches another one."""
+        if self._config.tls_optional:
+            brokers = self._follower.image.brokers.values()
+            reached = (each for each in brokers if (each.host, each.kafka_port) == (host, port))
+            if any(not each.has_tls for each in reached):
+                return without_tls(self._between_brokers)
+        return self._between_brokers
+
     @cached_property
-    def between_brokers(self) -> ClientSecurity:
+    def _between_brokers(self) -> ClientSecurity:
         return security_between_brokers(self._config, self.master_key if self.is_on else None)
 
     def changed(self) -> None:

@@ -59,7 +59,8 @@ class HttpDoor:
         out among them."""
         self._service = service
         self._shares_port = shares_port
-        self._tls = None if tls is None else TlsEntrance(tls, "HTTP")
+        optional = config.tls_optional
+        self._tls = None if tls is None else TlsEntrance(tls, "HTTP", is_optional=optional)
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port

@@ -38,7 +38,8 @@ class KafkaDoor:
         self, service: BrokerService, config: BrokerConfig, *, tls: TlsSource | None = None
     ) -> None:
         self._config = config
-        self._tls = None if tls is None else TlsEntrance(tls, "Kafka")
+        optional = config.tls_optional
+        self._tls = None if tls is None else TlsEntrance(tls, "Kafka", is_optional=optional)
         self._memory = RequestMemory(
             config.queued_max_request_bytes,
             lambda: [each for each in self.connections if not each.is_brokers],

@@ -72,10 +72,15 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._entrance.began(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return self._entrance.scratch
+        # One byte tells whether it is TLS; who does not speak it must be given no more at once.
+        is_unknown = self._entrance.is_optional and not self._first_bytes
+        return self._entrance.scratch[:1] if is_unknown else self._entrance.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
         arrived = self._entrance.scratch[:nbytes]
+        if self._entrance.is_optional and not self._first_bytes and not speaks_tls(bytes(arrived)):
+            self._step_aside(bytes(arrived))
+            return
         self._incoming.write(arrived)
         if self._protocol is None:
             self._first_bytes = self._first_bytes or bytes(arrived[:1])
@@ -138,6 +143,20 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_buffered = isinstance(protocol, asyncio.BufferedProtocol)
         protocol.connection_made(self)
         self._deliver()
+
+    def _step_aside(self, first_byte: bytes) -> None:
+        """The socket belongs to what would have spoken behind this."""
+        self._end_handshake()
+        transport, protocol = self._socket, self._make_protocol()
+        assert transport is not None
+        self._is_closing, self._socket = True, None
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            cast(memoryview, protocol.get_buffer(1))[:1] = first_byte
+            protocol.buffer_updated(1)
+        else:
+            cast(asyncio.Protocol, protocol).data_received(first_byte)
 
     def give_up(self, reason: str) -> None:
         """On a handshake that is not over."""

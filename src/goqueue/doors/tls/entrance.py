@@ -33,7 +33,9 @@ class TlsSource(Protocol):
 
 
 class TlsEntrance:
-    def __init__(self, source: TlsSource, door: str) -> None:
+    def __init__(self, source: TlsSource, door: str, *, is_optional: bool = False) -> None:
+        """`is_optional`: who does not speak TLS is let in as it is."""
+        self.is_optional = is_optional
         self._source = source
         self._door = door
         self._lines = ClosingLines(log)

@@ -56,6 +56,11 @@ def load_tls(config: BrokerConfig) -> LoadedTls:
             f"{_CA}: is not set; tls.client.auth {config.tls_client_auth} needs the CAs that "
             "clients' certificates are held against"
         )
+    if config.tls_optional and config.tls_client_auth == "required":
+        raise StartFailed(
+            "tls.optional: is set, but tls.client.auth requires a certificate of every client; "
+            "who comes without TLS has none"
+        )
     certificates = _read(_CERTIFICATE, config.tls_certificate_file)
     _check_key(Path(config.tls_key_file))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

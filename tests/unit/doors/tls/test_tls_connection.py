@@ -2,9 +2,11 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from goqueue.doors.tls import connection as layer
 from goqueue.doors.tls.connection import TlsConnection
@@ -356,3 +358,42 @@ def test_handshakes_are_bounded_in_number_and_time(
         assert late.socket.is_closed
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_who_does_not_speak_tls_is_let_in_where_that_is_optional(
+    files: MadeCertificates, source: Source, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    entrance = TlsEntrance(source, "Kafka", is_optional=True)
+    by_tls = ssl.create_default_context(cafile=files.ca)
+
+    async def has_heard(protocol: Kafka | Http, context: ssl.SSLContext | None) -> bool:
+        server = await asyncio.get_running_loop().create_server(
+            entrance.around(lambda: protocol), "127.0.0.1", 0
+        )
+        async with server:
+            _, writer = await asyncio.open_connection(
+                *server.sockets[0].getsockname(),
+                ssl=context,
+                server_hostname=None if context is None else "localhost",
+            )
+            data = bytes(number % 251 for number in range(300_000))
+            writer.write(data)
+            async with asyncio.timeout(10):
+                while len(protocol.read) < len(data):
+                    await asyncio.sleep(0.001)
+            writer.close()
+        assert protocol.transport is not None
+        is_encrypted = protocol.transport.get_extra_info("sslcontext") is not None
+        assert is_encrypted == (context is not None)
+        return bytes(protocol.read) == data
+
+    async def run() -> None:
+        for context in (None, by_tls):
+            assert await has_heard(Kafka(), context)
+            assert await has_heard(Http(), context)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+    assert source.figures.handshake_failures == 0
+    assert not entrance._handshaking
