@@ -164,6 +164,14 @@ def test_address_that_is_none(closed_port: int) -> None:
     assert "is not an address; write host:port" in err
 
 
+def test_a_cluster_that_does_not_answer(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goqueue.cli.security.stopped_users.CLUSTER_PATIENCE_SECONDS", 0.2)
+    cluster = f"etcd://127.0.0.1:{closed_port}"
+    code, _, said = run("users", "create", "root", "--admin", "--generate", "--cluster", cluster)
+    assert code == 1
+    assert f"--cluster: {cluster} does not answer" in said
+
+
 def test_missing_input_file(closed_port: int) -> None:
     code, _, err = run("produce", "t", "--file", "missing", "-b", f"127.0.0.1:{closed_port}")
     assert (code, err) == (1, "goqueue: cannot read missing: No such file or directory\n")

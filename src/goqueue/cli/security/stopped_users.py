@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from goqueue.broker.security.first_users import add_user
 from goqueue.broker.security.users import records_of
@@ -15,6 +15,9 @@ from goqueue.model.security.tenants import check_tenant_name
 from goqueue.model.security.users import User, check_user_name
 from goqueue.server.setting_sources import load_broker_config
 from goqueue.server.stopped_store import stopped_store
+
+# A broker waits for etcd for as long as it takes; somebody at a terminal wants to know.
+CLUSTER_PATIENCE_SECONDS: Final = 20.0
 
 
 def create_stopped(
@@ -55,9 +58,14 @@ def create_stopped(
 
 
 async def _write(config: BrokerConfig, user: User) -> None:
+    patience_s = CLUSTER_PATIENCE_SECONDS if config.cluster else None
     try:
-        async with stopped_store(config) as store:
+        async with asyncio.timeout(patience_s), stopped_store(config) as store:
             await add_user(store, user)
+    except TimeoutError:
+        raise CommandFailed(
+            f"--cluster: {config.cluster} does not answer; look whether {user.name} was made"
+        ) from None
     except DataDirectoryInUse:
         raise CommandFailed(
             f"a broker runs on {config.data_dir}: stop it first; or ask it, as an administrator: "
