@@ -28,6 +28,9 @@ from goqueue.testing.server_process import ServerProcess
 CONNECTIONS: Final = 200
 PAUSE_SECONDS: Final = 0.01
 TOPIC: Final = "orders"
+# What is read, in pages of a few messages.
+READ_TOPIC: Final = "prices"
+READ_MESSAGES: Final = 100
 _BODY: Final = b'{"messages":[{"value":"' + b"x" * 100 + b'"}]}'
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -44,7 +47,7 @@ def publishing(key: str) -> bytes:
 
 def reading(key: str) -> bytes:
     return (
-        f"GET /topics/{TOPIC}/partitions/0/messages?limit=1 HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+        f"GET /topics/{READ_TOPIC}/partitions/0/messages?limit=10 HTTP/1.1\r\nhost: 127.0.0.1\r\n"
         f"authorization: Bearer {key}\r\n\r\n"
     ).encode()
 
@@ -115,9 +118,12 @@ def pace(port: int, key: str, seconds: float) -> list[float]:
 
 
 def key_of(url: str, user: str) -> str:
-    """Made with the password, which costs far more to check than a key. Makes the topic, too."""
+    """Made with the password, which costs far more to check than a key. Makes the topics, too."""
     with administration(url, user) as http:
-        http.post("/topics", json={"name": TOPIC, "partitions": 1}).raise_for_status()
+        for name in (TOPIC, READ_TOPIC):
+            http.post("/topics", json={"name": name, "partitions": 1}).raise_for_status()
+        prices = {"messages": [{"value": number} for number in range(READ_MESSAGES)]}
+        http.post(f"/topics/{READ_TOPIC}/messages", json=prices).raise_for_status()
         made = http.post(f"/users/{user}/keys", json={"kind": "api"}).raise_for_status()
     return str(made.json()["token"])
 
