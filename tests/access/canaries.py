@@ -360,14 +360,16 @@ async def _fill_queues(http: httpx.AsyncClient) -> tuple[str, str]:
             http, "CreateQueue", QueueName=name, Attributes={"FifoQueue": "true", **more}
         )
         assert made.status_code == 200, made.text
-        sent = await sqs(
-            http,
-            "SendMessage",
-            QueueUrl=made.json()["QueueUrl"],
-            MessageBody=f"{SECRET}-body",
-            MessageGroupId="g",
-            MessageDeduplicationId="d",
-        )
+        message = {
+            "QueueUrl": made.json()["QueueUrl"],
+            "MessageBody": f"{SECRET}-body",
+            "MessageGroupId": "g",
+            "MessageDeduplicationId": "d",
+        }
+        # What a queue keeps beside its topic is only being made.
+        async with asyncio.timeout(60):
+            while (sent := await sqs(http, "SendMessage", **message)).status_code == 503:
+                await asyncio.sleep(0.01)
         assert sent.status_code == 200, sent.text
     received = await sqs(http, "ReceiveMessage", QueueUrl=URL, VisibilityTimeout=3_600)
     receipt: str = received.json()["Messages"][0]["ReceiptHandle"]

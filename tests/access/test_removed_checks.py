@@ -50,7 +50,7 @@ TWICE: Final = frozenset(
         "service/groups/groups.py <dictcomp> TOPIC DESCRIBE",
         "service/groups/groups.py delete_offsets TOPIC READ",
         "service/groups/groups.py positions GROUP DESCRIBE",
-        "service/groups/hosted_members.py commit GROUP READ",
+        "service/groups/hosted_members.py _commit GROUP READ",
         "service/groups/share_groups.py _readable TOPIC READ",
         "service/groups/share_groups.py acknowledge GROUP READ",
         "service/groups/share_groups.py check GROUP READ",
