@@ -24,6 +24,7 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource, TokenOwner
+from goqueue.model.security.keys import KeyKind
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.service.broker_service import BrokerService
@@ -328,6 +329,7 @@ async def _fill_users(node: Node) -> None:
     service = BrokerService(node)
     for name in (USER, f"{HIDDEN}-user"):
         await service.users.create(ANYONE, name, f"{SECRET}-password")
+        await service.keys.create(ANYONE, name, KeyKind.API, label=f"{SECRET}-label")
     await node.security.tokens.create(
         TokenOwner(f"User:{HIDDEN}-user"),
         requester=ANYONE.principal,
