@@ -1,4 +1,4 @@
-"""Real clients against a real server process. One server serves a whole module.
+"""Real clients against a real server process. One server serves all modules that want no other.
 
 `pytest tests/interop --goqueue-cluster` puts a cluster in its place: clients talk to a broker that
 leads nothing, and all results must be the same. `--goqueue-workers` puts two workers of one machine
@@ -8,7 +8,6 @@ in its place.
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Literal
 from uuid import uuid4
 
 import pytest
@@ -46,14 +45,9 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
-def _shared(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
-    """A cluster takes seconds to start: modules that want nothing of their own share one."""
-    is_one = not (config.getoption("--goqueue-cluster") or config.getoption("--goqueue-workers"))
-    return "module" if is_one else "session"
-
-
-@pytest.fixture(scope=_shared)
+@pytest.fixture(scope="session")
 def server(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Modules that want nothing of their own share one: a start takes more than a second."""
     with new_server(tmp_path_factory.mktemp("data"), *KEEPS_OLD_MESSAGES) as running:
         yield running
 
