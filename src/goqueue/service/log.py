@@ -7,16 +7,16 @@ Produce and fetch are not coroutines of their own: what they return is the broke
 doorway costs next to nothing where it is used most.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
-from goqueue.broker.partitions.waiting import Ending
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
+from goqueue.model.errors import AccessDenied
 from goqueue.model.log import (
     CountRequest,
     EpochEnd,
@@ -34,10 +34,31 @@ from goqueue.model.rights import Resource
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
 
-T = TypeVar("T")
-
 # What a door keeps of a reader that comes again: see `LogService.fetch_ready`.
 ReadyParts: TypeAlias = ReadyList
+
+
+class Reading:
+    """A fetch may go on while the caller may read all of it."""
+
+    __slots__ = ("_access", "_caller", "_changes", "_parts", "waiters")
+
+    def __init__(self, access: Access, caller: Caller, parts: Collection[FetchPart]) -> None:
+        self._access = access
+        self._caller = caller
+        self._parts = parts
+        # Of rules, when it was allowed.
+        self._changes = access.waits.changes
+        self.waiters = access.waits.fetching
+
+    @property
+    def is_over(self) -> bool:
+        changes = self._access.waits.changes
+        if changes == self._changes:
+            return False
+        self._changes = changes
+        readable = self._access.readable_topics(self._caller)
+        return not all(part.topic in readable for part in self._parts)
 
 
 class LogService:
@@ -98,50 +119,38 @@ class LogService:
     ) -> Coroutine[Any, Any, list[FetchedPart]]:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
-        until = Ending() if self._access.has_rules else None
+        readable, refused = self._access.readable_parts(caller, parts)
+        has_rules = self._access.has_rules
+        fetching = self._log.fetch(
+            readable,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            consumer=caller.client_id,
+            rack=rack,
+            until=Reading(self._access, caller, parts) if has_rules else None,
+        )
+        if has_rules:
+            fetching = self._still_readable(caller, fetching)
+        return _with_refused(fetching, refused) if refused else fetching
 
-        def fetch(max_wait_ms: int) -> Coroutine[Any, Any, list[FetchedPart]]:
-            readable, refused = self._access.readable_parts(caller, parts)
-            fetching = self._log.fetch(
-                readable,
-                max_wait_ms=max_wait_ms,
-                min_bytes=min_bytes,
-                max_bytes=max_bytes,
-                isolation=isolation,
-                consumer=caller.client_id,
-                rack=rack,
-                until=until,
-            )
-            return _with_refused(fetching, refused) if refused else fetching
+    async def _still_readable(
+        self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
+    ) -> list[FetchedPart]:
+        """The fetch may have waited, and rights may have been taken away meanwhile."""
+        before = self._access.waits.changes
+        parts = await fetching
+        if before == self._access.waits.changes:
+            return parts
+        return [self._checked_again(caller, part) for part in parts]
 
-        if until is None:
-            return fetch(max_wait_ms)
-        return self._while_readable(caller, parts, fetch, max_wait_ms, until.end)
-
-    async def _while_readable(
-        self,
-        caller: Caller,
-        parts: Collection[FetchPart],
-        fetch: Callable[[int], Coroutine[Any, Any, T]],
-        max_wait_ms: int,
-        end: Callable[[], None],
-    ) -> T:
-        """A fetch that is ended when a right of it was taken away while it waits."""
-        waits = self._access.waits
-        before = waits.changes
-
-        def look_again() -> None:
-            readable = self._access.readable_topics(caller)
-            if not all(part.topic in readable for part in parts):
-                end()
-
-        waits.begin(look_again)
+    def _checked_again(self, caller: Caller, part: FetchedPart) -> FetchedPart:
         try:
-            found = await fetch(max_wait_ms)
-        finally:
-            waits.end(look_again)
-        # Rights may have gone meanwhile. A refusal is news, with which it does not wait.
-        return found if before == waits.changes else await fetch(0)
+            self._access.readable_topic(caller, part.topic)
+        except AccessDenied as error:
+            return FetchedPart(part.topic, part.index, error)
+        return part
 
     def fetch_ready(
         self,
@@ -157,30 +166,27 @@ class LogService:
         rack: str = "",
     ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
         """As `fetch`, of those parts of a session that may have something to tell: all of them,
-        once rules have changed. Each is asked for again whenever it is looked at."""
-
-        def fetch(max_wait_ms: int) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
-            changes = self._access.waits.changes
-            if ready.rule_changes != changes:
-                ready.rule_changes = changes
-                for key in parts:
-                    ready.add(key)
-            return self._log.fetch_ready(
-                ready,
-                parts,
-                partial(self._access.readable_part, caller),
-                max_wait_ms=max_wait_ms,
-                min_bytes=min_bytes,
-                max_bytes=max_bytes,
-                isolation=isolation,
-                looks_at_all=looks_at_all,
-                consumer=caller.client_id,
-                rack=rack,
-            )
-
-        if not self._access.has_rules:
-            return fetch(max_wait_ms)
-        return self._while_readable(caller, parts.values(), fetch, max_wait_ms, ready.hurry)
+        once rules have changed. Each is asked for again whenever it is looked at. One that waits
+        when a right goes is ended, and its session told of it when it asks again."""
+        access = self._access
+        changes = access.waits.changes
+        if ready.rule_changes != changes:
+            ready.rule_changes = changes
+            for key in parts:
+                ready.add(key)
+        return self._log.fetch_ready(
+            ready,
+            parts,
+            partial(access.readable_part, caller),
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            looks_at_all=looks_at_all,
+            consumer=caller.client_id,
+            rack=rack,
+            until=Reading(access, caller, parts.values()) if access.has_rules else None,
+        )
 
     async def read_page(
         self, caller: Caller, topic: str, index: int, wanted: PageRequest

@@ -253,6 +253,7 @@ class Log:
         looks_at_all: bool,
         consumer: str,
         rack: str = "",
+        until: Ending | None = None,
     ) -> dict[Hashable, FetchedPart]:
         """As `fetch`, of those of `wanted` that are ready; `check` tells what the caller may read.
 
@@ -268,7 +269,7 @@ class Log:
             looks_at_all=looks_at_all,
             nearest=self._nearest_to(rack),
         )
-        found = await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+        found = await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes, until=until)
         if self._stories.is_enabled:
             self._stories.fetched(
                 [fetching.asked[key] for key in found], list(found.values()), consumer

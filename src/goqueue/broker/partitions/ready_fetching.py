@@ -12,6 +12,7 @@ from goqueue.broker.partitions.fetching import (
     read_part,
 )
 from goqueue.broker.partitions.ready_list import ReadyList, Watch
+from goqueue.broker.partitions.waiting import Ending
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.rights import ReadablePart
@@ -45,8 +46,10 @@ class ReadyFetch(ABC):
     def _watch(self, key: Hashable, part: FetchPart) -> bool:
         """Wait for something to read; False if there is something."""
 
-    async def run(self, *, max_wait_ms: int, min_bytes: int) -> dict[Hashable, FetchedPart]:
-        """Returns at once on enough bytes or any error."""
+    async def run(
+        self, *, max_wait_ms: int, min_bytes: int, until: Ending | None = None
+    ) -> dict[Hashable, FetchedPart]:
+        """Returns at once on enough bytes or any error, or when it is ended."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + max_wait_ms / 1000
         ready = self._ready
@@ -68,10 +71,11 @@ class ReadyFetch(ABC):
                 or wait_s <= 0
                 or ready.is_closed
                 or ready.is_hurried
+                or (until is not None and until.is_over)
             ):
                 return self._found
             if not has_news:
-                await ready.wait(min_bytes - look.bytes, wait_s)
+                await ready.wait(min_bytes - look.bytes, wait_s, until)
 
     async def _look(self, look: "_Look", taken: list[Hashable]) -> None:
         for count, key in enumerate(taken, 1):

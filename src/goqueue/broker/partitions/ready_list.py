@@ -7,7 +7,7 @@ had something, or an error, stays on the list. So a fetch looks at what changed,
 
 from collections.abc import Hashable, Iterable
 
-from goqueue.broker.partitions.waiting import FetchWaiter, Waiter, Watched
+from goqueue.broker.partitions.waiting import Ending, FetchWaiter, Waiter, Watched
 
 
 class Watch(Waiter):
@@ -111,11 +111,11 @@ class ReadyList:
                 return  # further bytes count, too
         self._unwatch(watch.key)
 
-    async def wait(self, needed_bytes: int, max_wait_s: float) -> None:
+    async def wait(self, needed_bytes: int, max_wait_s: float, until: Ending | None = None) -> None:
         """Until so many bytes came in the watched partitions, or something else happened."""
         waiter = self._waiter = FetchWaiter(needed_bytes)
         try:
-            await waiter.wait((), max_wait_s)
+            await waiter.wait(() if until is None else (until,), max_wait_s)
         finally:
             if self._waiter is waiter:
                 self._waiter = None

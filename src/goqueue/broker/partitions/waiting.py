@@ -26,6 +26,14 @@ class Watched(Protocol):
     waiters: dict[Waiter, None]
 
 
+class Ending(Watched, Protocol):
+    """What ends a wait for another reason than bytes, once it has woken its waiters: they answer
+    with what there is."""
+
+    @property
+    def is_over(self) -> bool: ...
+
+
 class Waiters:
     """`Watched`, and nothing else."""
 
@@ -69,20 +77,6 @@ class FetchWaiter(Waiter):
             timer.cancel()
             for partition in partitions:
                 partition.waiters.pop(self, None)
-
-
-class Ending(Waiters):
-    """The end of a wait for another reason than bytes: who waits answers with what there is."""
-
-    __slots__ = ("is_over",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_over = False
-
-    def end(self) -> None:
-        self.is_over = True
-        wake_all(self.waiters)
 
 
 def credit_all(waiters: dict[Waiter, None], readable_bytes: int) -> None:

@@ -2,8 +2,7 @@
 
 Whoever asked while it was allowed, and waits for messages, must not be given any that come after
 its right was taken away. So rights are asked for again, of all who wait, whenever rules change.
-Those who look at what they give once more themselves are asked in slices: fetches are many, and of
-many topics.
+Fetches look once more themselves: they are many, and of many topics, and woken in slices.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from goqueue.broker.partitions.waiting import Waiter
 from goqueue.model.errors import AccessDenied
 from goqueue.pace import Pace
 
@@ -42,27 +42,25 @@ class AllowedWaits:
         # How often rules have changed.
         self.changes = 0
         self._waiting: dict[_Wait, None] = {}
-        # Of those who look at what they give themselves.
-        self._fetching: dict[Callable[[], None], None] = {}
-        # Those of them that have not been asked since rules changed.
-        self._to_ask: deque[Callable[[], None]] = deque()
+        # Fetches, which look at their rights themselves when they are woken.
+        self.fetching: dict[Waiter, None] = {}
+        # Those of them that have not been woken since rules changed.
+        self._to_wake: deque[Waiter] = deque()
 
     def rules_changed(self) -> None:
         self.changes += 1
         for wait in tuple(self._waiting):
             wait.look_again()
-        if not self._to_ask and self._fetching:
-            asyncio.get_running_loop().call_soon(self._ask_some)
-        self._to_ask = deque(self._fetching)
+        if not self._to_wake and self.fetching:
+            asyncio.get_running_loop().call_soon(self._wake_some)
+        self._to_wake = deque(self.fetching)
 
-    def _ask_some(self) -> None:
+    def _wake_some(self) -> None:
         pace = Pace()
-        while self._to_ask:
-            look_again = self._to_ask.popleft()
-            if look_again in self._fetching:
-                look_again()
-            if pace.is_over and self._to_ask:
-                asyncio.get_running_loop().call_soon(self._ask_some)
+        while self._to_wake:
+            self._to_wake.popleft().wake()
+            if pace.is_over and self._to_wake:
+                asyncio.get_running_loop().call_soon(self._wake_some)
                 return
 
     @asynccontextmanager
@@ -82,11 +80,3 @@ class AllowedWaits:
             raise wait.refusal from None
         finally:
             self._waiting.pop(wait, None)
-
-    def begin(self, look_again: Callable[[], None]) -> None:
-        """`look_again` is called some moments after each change of rules, until `end`: for waits
-        outside of any task, and of those who look at what they give themselves."""
-        self._fetching[look_again] = None
-
-    def end(self, look_again: Callable[[], None]) -> None:
-        del self._fetching[look_again]
