@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +13,12 @@ from urllib.request import urlopen
 
 import yaml
 
+from goqueue.testing.ports import free_port
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ def running_prometheus(broker_urls: Sequence[str], folder: Path) -> Iterator[Pro
     config["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     command = ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}"]
     command += [f"--web.listen-address={address}", "--log.level=warn"]
     with (folder / "prometheus.log").open("wb") as log:
@@ -104,7 +105,7 @@ def wait_for(condition: Callable[[], T | None], seconds: float = READY_SECONDS) 
 def _is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
     assert process.poll() is None, "Prometheus ended"
     try:
-        with urlopen(url + "/-/ready", timeout=1):
+        with urlopen(url + "/-/ready", timeout=5):
             return True
     except (URLError, OSError):
         return False
@@ -112,10 +113,3 @@ def _is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
 
 def _seconds_since(begin: float) -> int:
     return max(1, int(time.time() - begin))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
