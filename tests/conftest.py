@@ -1,6 +1,6 @@
 """How the suite is spread over processes: a file stays together, and so does all of Spark; one of
-the processes computes while the others wait for servers. And an option, which pytest wants to know
-before it looks into the folders below."""
+the processes computes while the others wait for servers. Where its temporary files are. And an
+option, which pytest wants to know before it looks into the folders below."""
 
 import gc
 import os
@@ -8,11 +8,19 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.files_in_memory import temporary_files_in_memory
 
 # Commands and Spark use the profile that somebody has in use: that of the tests is none.
 os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-profiles"))
+
+# A broker on a busy machine is held up for longer than httpx's five seconds. They are the default
+# value of many parameters, so this object is the one place to change them.
+DEFAULT_TIMEOUT_CONFIG.__dict__.update(httpx.Timeout(60).as_dict())
 
 _SPARK = "spark"
 # Tests that start processes and wait for them. What takes longest comes first: a file that is begun
@@ -57,6 +65,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="tests/interop: real clients talk to two workers of one machine",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The processes of xdist are told a folder below that of the one that started them.
+    if not hasattr(config, "workerinput") and config.getoption("basetemp") is None:
+        files = temporary_files_in_memory()
+        files.__enter__()
+        config.add_cleanup(lambda: files.__exit__(None, None, None))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -189,7 +189,7 @@ async def test_a_follower_whose_disk_failed_is_counted_on_no_more(nodes: Nodes) 
     one, two, _ = await nodes.start(1, 2, 3)
     await nodes.make_topic()
     await nodes.until_in_sync(1, 2, 3)
-    two.disk.inject("fdatasync", errno.EIO, path_contains=f"{TOPIC}-0", times=1)
+    two.disk.inject("fdatasync", errno.EIO, path_contains=f"/{TOPIC}-0/", times=1)
     await one.produce(b"kept")
     two.replica().flushes.start()
     # The leader does not miss it, for nothing more is appended.
@@ -210,7 +210,7 @@ async def test_a_leader_whose_disk_is_full_lets_another_lead_until_it_has_room(
     await nodes.make_topic()
     await nodes.until_in_sync(1, 2, 3)
     await one.produce(b"before")
-    one.disk.inject("pwrite", errno.ENOSPC, path_contains=f"{TOPIC}-0")
+    one.disk.inject("pwrite", errno.ENOSPC, path_contains=f"/{TOPIC}-0/")
     with pytest.raises(PartitionOffline, match="No space left"):
         await one.produce(b"refused")
     await asyncio.sleep(3 * LOOK_S)
@@ -232,7 +232,7 @@ async def test_a_follower_whose_disk_is_full_does_not_hold_up_the_others(nodes: 
     one, two, _ = await nodes.start(1, 2, 3)
     await nodes.make_topic()
     await nodes.until_in_sync(1, 2, 3)
-    two.disk.inject("pwrite", errno.ENOSPC, path_contains=f"{TOPIC}-0")
+    two.disk.inject("pwrite", errno.ENOSPC, path_contains=f"/{TOPIC}-0/")
     await one.produce(b"not for two")
     assert set(one.view().isr) == {1, 3}
     two.disk.heal()
@@ -248,7 +248,7 @@ async def test_a_full_disk_does_not_make_too_few_of_enough(nodes: Nodes) -> None
     await nodes.until_in_sync(1, 2, 3)
     await nodes.die(3)
     await nodes.until(lambda: set(one.view().isr) == {1, 2})
-    one.disk.inject("pwrite", errno.ENOSPC, path_contains=f"{TOPIC}-0")
+    one.disk.inject("pwrite", errno.ENOSPC, path_contains=f"/{TOPIC}-0/")
     for _ in range(20):
         with pytest.raises(PartitionOffline):
             await one.produce(b"refused")

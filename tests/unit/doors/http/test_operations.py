@@ -79,7 +79,7 @@ async def test_an_offline_partition_is_told_and_others_go_on(
     client: httpx.AsyncClient, disk: FaultyDisk, orders: str
 ) -> None:
     await client.patch(f"/topics/{orders}", json={"config": {"fsync.policy": "always"}})
-    disk.inject("fdatasync", EIO, path_contains=f"{orders}-1")
+    disk.inject("fdatasync", EIO, path_contains=f"/{orders}-1/")
 
     refused = await client.post(f"/topics/{orders}/messages", json={"value": "", "partition": 1})
 
@@ -105,7 +105,7 @@ async def test_a_request_that_fails_in_part_says_how_much_was_stored(
     client: httpx.AsyncClient, disk: FaultyDisk, orders: str
 ) -> None:
     await client.patch(f"/topics/{orders}", json={"config": {"fsync.policy": "always"}})
-    disk.inject("fdatasync", EIO, path_contains=f"{orders}-1")
+    disk.inject("fdatasync", EIO, path_contains=f"/{orders}-1/")
     messages = [{"value": "", "partition": partition} for partition in (0, 1, 0)]
 
     refused = await client.post(f"/topics/{orders}/messages", json={"messages": messages})
