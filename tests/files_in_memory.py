@@ -10,7 +10,7 @@ from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
 _PREFIX = "goqueue-tests-"
-# Several times what four processes hold at once; containers have 64 MB there, unless told otherwise.
+# Several times what four processes hold at once. Containers have 64 MB there by default.
 _ROOM_BYTES = 4 << 30
 # What is in there is in memory, beside Spark, brokers and clients.
 _MEMORY_BYTES = 2 * _ROOM_BYTES

@@ -84,9 +84,11 @@ def test_librdkafka_is_held_to_its_quotas_though_it_ignores_throttle_times(
     # What is free is several times as fast, or the test says nothing.
     assert produce_for(Producer(librdkafka(server, free, **small)), topic, SECONDS) > 2 * RATE
     rate = produce_for(Producer(librdkafka(server, held, **small)), topic, SECONDS)
-    # A second's worth at the start, and what is on its way.
-    assert 0.5 * RATE < rate < RATE * (1 + 1 / SECONDS) * 1.15
+    # A second's worth at the start, and what is on its way. A busy machine may begin late.
+    assert 0.2 * RATE < rate < RATE * (1 + 1 / SECONDS) * 1.15
 
+    # The client fetches ahead from the moment that it is there.
+    created = time.monotonic()
     consumer = Consumer(
         librdkafka(server, held, **{"group.id": held, "auto.offset.reset": "earliest"})
     )
@@ -98,9 +100,10 @@ def test_librdkafka_is_held_to_its_quotas_though_it_ignores_throttle_times(
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             read += len(message.value() or b"")
-    rate = read / (time.monotonic() - began)
+    ended = time.monotonic()
     consumer.close()
-    assert 0.5 * RATE < rate < RATE * (1 + 1 / SECONDS) * 1.3
+    assert read > 0.2 * RATE * (ended - began)
+    assert read < RATE * (ended - created + 1) * 1.3
     usage = http.get("/quotas/usage").json()["usage"]
     mine = {each["name"]: each for each in usage if each.get("clientId") == held}
     assert mine.keys() == {"producer_byte_rate", "consumer_byte_rate"}
@@ -129,11 +132,12 @@ def test_http_answers_429_and_when_to_come_back(http: httpx.Client) -> None:
     set_quota(http, everybody, producer_byte_rate=2_000, consumer_byte_rate=2_000)
     topic = f"topic-{uuid4()}"
     try:
-        big = {"value": "x" * 5_000}
+        # Both are in debt for as long as a busy machine may take.
+        big = {"value": "x" * 20_000}
         assert http.post(f"/topics/{topic}/messages", json=big).status_code == 200
         refused_answer = http.post(f"/topics/{topic}/messages", json={"value": "small"})
         assert refused_answer.status_code == 429
-        assert int(refused_answer.headers["retry-after"]) in (1, 2)
+        assert 1 <= int(refused_answer.headers["retry-after"]) <= 10
         assert refused_answer.json()["error"]["code"] == "quota_exceeded"
         assert "producer_byte_rate" in refused_answer.json()["error"]["message"]
         messages = f"/topics/{topic}/partitions/0/messages"
@@ -157,10 +161,10 @@ def is_sent(sqs: Any, url: str, body: str) -> bool:
 def test_sqs_answers_with_its_throttling_error(server: ServerProcess, http: httpx.Client) -> None:
     sqs, everybody = connect(server.http_url), {"user": "ANONYMOUS"}
     url = new_queue(sqs)
-    set_quota(http, everybody, producer_byte_rate=1_000)
+    set_quota(http, everybody, producer_byte_rate=10_000)
     try:
         # Somebody before may have left a debt.
-        eventually(lambda: is_sent(sqs, url, "x" * 3_000), bool)
+        eventually(lambda: is_sent(sqs, url, "x" * 100_000), bool)
         error = refused(sqs.send_message, QueueUrl=url, MessageBody="x")
         assert error["Code"] == "RequestThrottled"
         assert error["Status"] == 403
