@@ -94,8 +94,8 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 	$(BIN)/pytest -m slow tests/interop tests/crash/test_delays.py tests/hostile
 
-kafka-tools: $(INSTALLED) etcd ## Commands of Apache Kafka's bin/ against Apache Kafka and GoQueue, compared; some minutes
-	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py tests/interop/test_kafka_acls.py tests/interop/test_kafka_bin_users.py
+kafka-tools: $(INSTALLED) etcd ## Commands of Apache Kafka's bin/ against Apache Kafka and GoQueue, compared; its clients with TLS and log-ins; some minutes
+	$(BIN)/pytest -m slow tests/interop/test_kafka_bin.py tests/interop/test_kafka_connect.py tests/interop/test_kafka_acls.py tests/interop/test_kafka_bin_users.py tests/interop/test_kafka_java_security.py
 
 removed-checks: $(INSTALLED) ## Each place that asks for a right is left out in turn; some test must notice; minutes
 	$(BIN)/pytest -m slow -s tests/access/test_removed_checks.py

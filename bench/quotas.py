@@ -3,6 +3,8 @@
 Clients are librdkafka's, which ignore throttle times. A offers ten times its quota and reads a
 backlog; B sends a small message now and then. A and B are clients by their names, and then tenants
 whose users log in. Rounds with and without take turns, since machines are never the same twice.
+A also runs at a second broker beside B: what B notices then comes from sharing the machine, and not
+from sharing the broker.
 Bars: A within 10 % of its quota over 30 s, B's p99 at most 1.2 times alone, throughput with quotas
 that limit nobody at least 0.98 times that without.
 """
@@ -13,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -49,15 +52,26 @@ class Held(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Of each round: what A was held to, and the p99 of B alone and beside A."""
+    """Of each round: what A was held to, and the p99 of B alone, beside A, and with A elsewhere."""
 
     held: list[Held]
     alone: list[float]
     beside: list[float]
+    elsewhere: list[float]
 
 
+# Bytes per second, and per second of the broker's processor time, of each round; by whether there
+# are quotas.
+Cost = dict[bool, list[tuple[float, float]]]
 # Settings of librdkafka: where the broker is, what it calls itself, how it logs in.
 Client = dict[str, Any]
+
+
+class Pair(NamedTuple):
+    """A with its quota and B, at one broker."""
+
+    a: Client
+    b: Client
 
 
 def client(server: ServerProcess, client_id: str, log_in: Client | None = None) -> Client:
@@ -134,15 +148,24 @@ def load_of_a(who: Client, seconds: float) -> list[Begun]:
     return [*writers, begun(read, who, "backlog", seconds)]
 
 
-def measure_neighbours(a: Client, b: Client, seconds: float, rounds: int) -> Neighbours:
-    """A has its quota, and a backlog to read."""
-    found = Neighbours([], [], [])
-    for _ in range(rounds):
-        [quiet] = together(begun(ask, b, "of-b", seconds))
-        *written, got, busy = together(*load_of_a(a, seconds), begun(ask, b, "of-b", seconds))
-        found.held.append(Held(sum(written) / seconds, got / seconds))
-        found.alone.append(p99(quiet))
-        found.beside.append(p99(busy))
+def measure_neighbours(here: Pair, there: Pair, seconds: float, rounds: int) -> Neighbours:
+    """A has its quota and a backlog to read at both brokers; B is at the first."""
+    found = Neighbours([], [], [], [])
+
+    def b_beside(a: Client | None, latencies: list[float]) -> list[float]:
+        load = load_of_a(a, seconds) if a else []
+        *did, asked = together(*load, begun(ask, here.b, "of-b", seconds))
+        latencies.append(p99(asked))
+        return did
+
+    turns = [(None, found.alone), (here.a, found.beside), (there.a, found.elsewhere)]
+    for number in range(rounds):
+        # None of them always comes first.
+        first = number % len(turns)
+        for a, latencies in turns[first:] + turns[:first]:
+            did = b_beside(a, latencies)
+            if a is here.a:
+                found.held.append(Held(sum(did[:-1]) / seconds, did[-1] / seconds))
     return found
 
 
@@ -150,31 +173,31 @@ def load_backlog(who: Client) -> None:
     together(begun(flood, who, "backlog", BACKLOG_SECONDS, 0, 100_000))
 
 
-def measure_clients(
-    server: ServerProcess, http: httpx.Client, given: argparse.Namespace
-) -> Neighbours:
-    load_backlog(client(server, "loader"))
-    set_quotas(http, "a", LIMITS_OF_A)
-    found = measure_neighbours(
-        client(server, "a"), client(server, "b"), given.seconds, given.rounds
-    )
-    set_quotas(http, "a", {})
-    return found
-
-
-def measure_tenants(folder: Path, given: argparse.Namespace) -> Neighbours:
-    """At a broker of its own: who logs in finds the topics of its tenant."""
-    settings = {"num.partitions": "3", **security_settings(folder / "security")}
+@contextmanager
+def broker_of_clients(folder: Path) -> Iterator[Pair]:
     with (
-        ServerProcess(folder / "tenants", *set_options(settings)) as server,
+        ServerProcess(folder, "--set", "num.partitions=3") as server,
+        httpx.Client(base_url=server.http_url, timeout=60) as http,
+    ):
+        load_backlog(client(server, "loader"))
+        set_quotas(http, "a", LIMITS_OF_A)
+        yield Pair(client(server, "a"), client(server, "b"))
+
+
+@contextmanager
+def broker_of_tenants(folder: Path) -> Iterator[Pair]:
+    """Who logs in finds the topics of its tenant."""
+    settings = {"num.partitions": "3", **security_settings(folder.with_suffix(".security"))}
+    with (
+        ServerProcess(folder, *set_options(settings)) as server,
         administration(server.http_url) as http,
     ):
         # Without limits until there is a backlog.
         users = [make_tenant(http, name, {}) for name in ("a", "b")]
-        a, b = (client(server, "app", log_in(user)) for user in users)
-        load_backlog(a)
+        pair = Pair(*(client(server, "app", log_in(user)) for user in users))
+        load_backlog(pair.a)
         http.patch("/tenants/a", json={"limits": LIMITS_OF_A}).raise_for_status()
-        return measure_neighbours(a, b, given.seconds, given.rounds)
+        yield pair
 
 
 def processor_seconds(pid: int) -> float:
@@ -182,40 +205,44 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def measure_cost(
-    server: ServerProcess, http: httpx.Client, seconds: float, rounds: int
-) -> dict[bool, list[tuple[float, float]]]:
-    """Bytes per second, and bytes per second of the broker's processor time, by whether there are
-    quotas. Batches are not large, so that there are many requests."""
-    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-    everything = float(LIMITS_NOBODY)
-    limits = {
-        "producer_byte_rate": everything,
-        "consumer_byte_rate": everything,
-        "request_percentage": everything,
-    }
-    for number in range(2 * rounds):
-        with_quotas = (number + number // 2) % 2 == 1
-        set_quotas(http, "free", limits if with_quotas else {})
-        before = processor_seconds(server.pid)
-        [taken] = together(begun(flood, client(server, "free"), "fast", seconds, 0, BATCH_BYTES))
-        used = processor_seconds(server.pid) - before
-        found[with_quotas].append((taken / seconds, taken / used))
+def measure_cost(folder: Path, seconds: float, rounds: int) -> Cost:
+    """Batches are not large, so that there are many requests."""
+    found: Cost = {False: [], True: []}
+    names = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    limits = dict.fromkeys(names, float(LIMITS_NOBODY))
+    with (
+        ServerProcess(folder, "--set", "num.partitions=3") as server,
+        httpx.Client(base_url=server.http_url, timeout=60) as http,
+    ):
+        for number in range(2 * rounds):
+            with_quotas = (number + number // 2) % 2 == 1
+            set_quotas(http, "free", limits if with_quotas else {})
+            before = processor_seconds(server.pid)
+            [taken] = together(
+                begun(flood, client(server, "free"), "fast", seconds, 0, BATCH_BYTES)
+            )
+            used = processor_seconds(server.pid) - before
+            found[with_quotas].append((taken / seconds, taken / used))
     return found
 
 
 def neighbour_rows(who: str, found: Neighbours, seconds: float) -> Iterator[tuple[str, str, str]]:
     produced = statistics.median(each.produced for each in found.held) / QUOTA_BYTES
     consumed = statistics.median(each.consumed for each in found.held) / QUOTA_BYTES
-    quiet, busy = statistics.median(found.alone) * 1000, statistics.median(found.beside) * 1000
+    alone, beside, elsewhere = (
+        statistics.median(each) * 1000 for each in (found.alone, found.beside, found.elsewhere)
+    )
     yield f"{who}: A writes, by its quota, over {seconds:.0f} s", f"{produced:.3f}", "0.9 to 1.1"
     yield f"{who}: A reads, by its quota, over {seconds:.0f} s", f"{consumed:.3f}", "0.9 to 1.1"
-    yield f"{who}: B's p99 alone", f"{quiet:.2f} ms", ""
-    times = f"{busy:.2f} ms, {busy / quiet:.2f} times"
+    yield f"{who}: B's p99 alone", f"{alone:.2f} ms", ""
+    times = f"{beside:.2f} ms, {beside / alone:.2f} times alone"
     yield f"{who}: B's p99 beside A", times, "at most 1.2 times"
+    times = f"{elsewhere:.2f} ms, {elsewhere / alone:.2f} times alone"
+    yield f"{who}: B's p99 with A at another broker", times, ""
+    yield f"{who}: B's p99 beside A, by that", f"{beside / elsewhere:.2f} times", ""
 
 
-def cost_rows(cost: dict[bool, list[tuple[float, float]]]) -> Iterator[tuple[str, str, str]]:
+def cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
     rates = {on: statistics.median(each[0] for each in cost[on]) for on in cost}
     work = {on: statistics.median(each[1] for each in cost[on]) for on in cost}
     yield "throughput without quotas", f"{rates[False] / 1e6:.1f} MB/s", ""
@@ -242,16 +269,13 @@ def main() -> None:
     rows: list[tuple[str, str, str]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with (
-            ServerProcess(folder / "data", "--set", "num.partitions=3") as server,
-            httpx.Client(base_url=server.http_url, timeout=60) as http,
-        ):
-            clients = measure_clients(server, http, arguments)
-            rows += neighbour_rows("clients", clients, arguments.seconds)
-            cost = measure_cost(server, http, arguments.cost_seconds, arguments.cost_rounds)
-        tenants = measure_tenants(folder, arguments)
-        rows += neighbour_rows("tenants", tenants, arguments.seconds)
-        rows += cost_rows(cost)
+        for who, broker in (("clients", broker_of_clients), ("tenants", broker_of_tenants)):
+            with broker(folder / who) as here, broker(folder / f"{who}-elsewhere") as there:
+                found = measure_neighbours(here, there, arguments.seconds, arguments.rounds)
+            rows += neighbour_rows(who, found, arguments.seconds)
+        rows += cost_rows(
+            measure_cost(folder / "cost", arguments.cost_seconds, arguments.cost_rounds)
+        )
     lines = ["| what | found | bar |", "|---|---|---|"]
     table = "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
     print(table)
