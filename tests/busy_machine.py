@@ -6,6 +6,13 @@ import time
 _SPIN_SECONDS = 0.02
 # Processes that a test waits for wait for the processor, too, and for each other.
 _GENEROSITY = 4
+# Less than pytest's own limit (pyproject.toml), which does not tell what was waited for.
+PATIENCE_MAX_S = 270.0
+
+
+def patience(seconds: float) -> float:
+    """As `stretched`, for one wait that a whole test may need."""
+    return min(stretched(seconds), PATIENCE_MAX_S)
 
 
 def stretched(seconds: float) -> float:
