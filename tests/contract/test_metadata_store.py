@@ -135,7 +135,7 @@ class EtcdHarness:
         return await EtcdStore.open(EtcdAddress(endpoints=(self._server.endpoint,)))
 
     async def pass_time(self, store: MetadataStore, duration_ms: int) -> None:
-        # etcd looks for expired leases twice a second, and then it has to have the time to end them.
+        # etcd looks for expired leases twice a second, and then needs time to end them.
         await asyncio.sleep(duration_ms / 1_000 + (3 if duration_ms >= TTL_MS else 0))
 
     async def forget_history(self, store: MetadataStore) -> None:
