@@ -43,7 +43,7 @@ from tests.etcd_server import EtcdServer, compact
 # A watch that should bring something brings it in far less.
 PATIENCE_S = 60
 # Real seconds with etcd, with room for a busy machine.
-TTL_MS = 3_000
+TTL_MS = 5_000
 
 
 class Harness(Protocol):
@@ -135,8 +135,8 @@ class EtcdHarness:
         return await EtcdStore.open(EtcdAddress(endpoints=(self._server.endpoint,)))
 
     async def pass_time(self, store: MetadataStore, duration_ms: int) -> None:
-        # etcd looks for expired leases twice a second.
-        await asyncio.sleep(duration_ms / 1_000 + (0.8 if duration_ms >= TTL_MS else 0))
+        # etcd looks for expired leases twice a second, and then needs time to end them.
+        await asyncio.sleep(duration_ms / 1_000 + (3 if duration_ms >= TTL_MS else 0))
 
     async def forget_history(self, store: MetadataStore) -> None:
         await store.put("/elsewhere", b"")

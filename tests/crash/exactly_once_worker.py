@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 BATCH = 20
 
 # When every broker is gone, which is when one is, librdkafka 2.16 by default forgets them all and

@@ -24,7 +24,7 @@ ROUNDS = 6
 PRODUCERS = 2
 # The kill comes at a random acknowledgement, so that it falls into the middle of the work.
 ACKNOWLEDGED_BEFORE_KILL = (500, 6_000)
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def stored_message(message: Message) -> tuple[tuple[int, int], bytes]:

@@ -19,7 +19,7 @@ from goqueue.model.partitioner import partition_for_key
 from tests.busy_machine import stretched
 
 COMMAND = (sys.executable, "-m", "goqueue")
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 120
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ READ, WRITE = (
     for operation in ("read", "write")
 )
 # The bar.
-SOON_S = 1
+SOON_S = 5
 LONG_S = 30
 
 

@@ -18,7 +18,7 @@ from tests.interop.servers import NewServer, Server
 
 TOPIC = "balances"
 KEYS = 40
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 Value = str | None
 
 

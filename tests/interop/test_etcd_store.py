@@ -15,7 +15,6 @@ from goqueue.metadata.etcd.lease_keeper import LeaseKeeper
 from goqueue.metadata.etcd.store import OPERATIONS_MAX, EtcdStore
 from goqueue.metadata.store import Put
 from goqueue.model.errors import InvalidRequest, MetadataUnavailable
-from tests.busy_machine import stretched
 from tests.etcd_server import EtcdServer, free_port
 
 PATIENCE_S = 60
@@ -48,7 +47,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 def test_everything_goes_on_when_etcd_comes_back(server: EtcdServer) -> None:
     async def story() -> None:
-        address = EtcdAddress(endpoints=(server.endpoint,), call_timeout_s=1)
+        address = EtcdAddress(endpoints=(server.endpoint,), call_timeout_s=5)
         async with opened(address) as store:
             await store.put("/a", b"1")
             watch = store.watch("/", 2)
@@ -239,19 +238,20 @@ def test_a_lease_is_kept_while_the_loop_is_busy_and_not_while_it_stands_still(
     async def story() -> None:
         address = EtcdAddress(endpoints=(server.endpoint,))
         async with opened(address) as store:
-            lease = await store.grant_lease(2_000)
+            lease = await store.grant_lease(4_000)
             await store.put("/me", b"", lease)
             lost = asyncio.Event()
-            keeper = LeaseKeeper(address, lease, 2_000, stall_max_ms=4_000, on_lost=lost.set)
+            keeper = LeaseKeeper(address, lease, 4_000, stall_max_ms=8_000, on_lost=lost.set)
             keeper.start()
             # Longer than the lease, shorter than a stall.
             await asyncio.sleep(0.5)
-            stand_still(3)
+            stand_still(6)
             assert (await store.get("/me")).kvs
-            # Longer than a stall, the lease, and etcd's look for expired ones.
-            stand_still(9)
+            # Longer than a stall; then the lease ends, and etcd looks for expired ones.
+            stand_still(10)
             await lost.wait()
-            assert not (await store.get("/me")).kvs
+            while (await store.get("/me")).kvs:
+                await asyncio.sleep(0.05)
             keeper.stop()
 
     run(story)
@@ -272,7 +272,7 @@ def test_the_version_is_told(server: EtcdServer) -> None:
 
 def test_a_store_that_is_known_to_be_away_is_not_waited_for(server: EtcdServer) -> None:
     async def story() -> None:
-        async with opened(EtcdAddress(endpoints=(server.endpoint,), call_timeout_s=2)) as store:
+        async with opened(EtcdAddress(endpoints=(server.endpoint,), call_timeout_s=8)) as store:
             await store.put("/a", b"1")
             server.kill()
             with pytest.raises(MetadataUnavailable):
@@ -280,8 +280,8 @@ def test_a_store_that_is_known_to_be_away_is_not_waited_for(server: EtcdServer) 
             began = time.monotonic()
             with pytest.raises(MetadataUnavailable):
                 await store.put("/a", b"2")
-            # Half a second, on a machine that has time for it.
-            assert time.monotonic() - began < 1 + stretched(0.5)
+            # Half a second on a machine that has time for it, and far less than a call may take.
+            assert time.monotonic() - began < 6
             server.start()
             while (await failure_of(store.get("/a"))) is not None:
                 pass

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.interop.servers import Server
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120
 
 
 @pytest.fixture

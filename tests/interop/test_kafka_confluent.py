@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 # Its names are re-exports that the type checker does not see.
 admin_api: Any = admin_module
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120
 TIMEOUT_SECONDS = 60
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.servers import Server
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 120
 
 
 def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:

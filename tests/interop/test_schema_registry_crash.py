@@ -15,7 +15,7 @@ ROUNDS = 3
 CLIENTS = 4
 # Enough that the server is killed in the middle of several.
 SCHEMAS_PER_ROUND = 60
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 def schema_text(number: int) -> str:

@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.interop.servers import NewServer
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:

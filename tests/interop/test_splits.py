@@ -16,7 +16,7 @@ from tests.crash.splits.kills import Kills
 from tests.crash.splits.rounds import ALL_KINDS, DRAIN_MS, OPTIONS, SplitRound, until
 from tests.interop.servers import NewServer, Server
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

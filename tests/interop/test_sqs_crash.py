@@ -2,6 +2,8 @@
 
 import threading
 import time
+from functools import partial
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from tests.interop.sqs_api import attribute, connect, eventually, new_queue, rec
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 
 ROUNDS = 4
-SECONDS_PER_ROUND = 0.8
+# At the least, before the server is killed: how long that takes depends on the machine.
+DELETED_PER_ROUND = 40
 FIFO_SENDS_PER_ROUND = 30
 
 
@@ -73,21 +76,21 @@ def test_messages_over_crashes(killable: Server) -> None:
             stop = threading.Event()
             thread = threading.Thread(target=load.run, args=(connect(server.http_url), url, stop))
             thread.start()
-            stop.wait(SECONDS_PER_ROUND)
+            enough = len(load.deleted) + DELETED_PER_ROUND
+            eventually(lambda: len(load.deleted), partial(le, enough))
             server.sigkill()
             thread.join()
             server.start()
         sqs = connect(server.http_url)
         assert attribute(sqs, url, "VisibilityTimeout") == "5"
         left: set[str] = set()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         # After a restart nothing is in flight, so everything that is left can be had at once.
         while time.monotonic() < deadline:
             messages = receive(sqs, url, VisibilityTimeout=60)
             if not messages:
                 break
             left |= {message["Body"] for message in messages}
-    assert len(load.deleted) > 50
     assert load.came_back == set()
     assert left & load.deleted == set()
     # A delete without an answer may have been carried out.

@@ -247,8 +247,8 @@ def test_a_dead_letter_lets_its_group_go_on(sqs: Any) -> None:
     send(sqs, url, "g", "poison")
     send(sqs, url, "g", "fine")
     assert bodies(receive(sqs, url, 1, VisibilityTimeout=1)) == ["poison"]
-    assert bodies(receive(sqs, url, WaitTimeSeconds=10)) == ["fine"]
-    [message] = receive(sqs, dead, WaitTimeSeconds=10, AttributeNames=["All"])
+    assert bodies(receive(sqs, url, WaitTimeSeconds=20)) == ["fine"]
+    [message] = receive(sqs, dead, WaitTimeSeconds=20, AttributeNames=["All"])
     assert message["Body"] == "poison"
     assert message["Attributes"]["MessageGroupId"] == "g"
 

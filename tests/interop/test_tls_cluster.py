@@ -57,6 +57,8 @@ def test_three_brokers_replicate_and_elect_by_tls(tmp_path: Path) -> None:
             "num.partitions=1",
             "--set",
             "topic.min.insync.replicas=2",
+            "--set",
+            "broker.session.timeout.ms=60000",
         ),
         security=security,
     ) as cluster:
@@ -71,7 +73,7 @@ def test_three_brokers_replicate_and_elect_by_tls(tmp_path: Path) -> None:
         cluster.kill(first)
         until(lambda: cluster.leader(topic) not in (first, None))
         # Witnesses saw the end of the process: far sooner than its lease ends.
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 40
         send(cluster.bootstrap_servers, files.ca, topic, COUNT)
         with LogCluster(cluster.bootstrap_servers, security=security) as log:
             ends = log.offsets({(topic, 0): LATEST}, isolation=READ_COMMITTED)

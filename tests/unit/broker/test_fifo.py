@@ -197,7 +197,7 @@ def test_what_is_just_being_delivered_is_known(
     async def run() -> None:
         async with open_broker() as broker:
             await make_queue(broker)
-            [first] = await send(broker, message("1", delay_ms=200))
+            [first] = await send(broker, message("1", delay_ms=2_000))
             readable = ReadableTopic(QUEUE)
             index = partition_for_key(b"g", len(broker.topic(QUEUE).partitions))
             while not await broker.delays.waiting.being_delivered(readable, index):

@@ -22,7 +22,7 @@ from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.storage.disk import Disk
-from tests.busy_machine import stretched
+from tests.busy_machine import patience
 
 CLUSTER_ID = "one"
 TOPIC = "orders"
@@ -147,7 +147,7 @@ def with_brokers(scenario: Scenario) -> Callable[[Path], None]:
             await store.put(*keys.cluster_id_entry(CLUSTER_ID))
             brokers = Brokers(store, tmp_path)
             try:
-                async with asyncio.timeout(stretched(60)):
+                async with asyncio.timeout(patience(60)):
                     await scenario(brokers)
             finally:
                 for broker in brokers.running:

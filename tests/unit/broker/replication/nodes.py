@@ -34,7 +34,7 @@ from goqueue.model.topics import NewTopic, PartitionView
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.testing.faulty_disk import FaultyDisk
-from tests.busy_machine import stretched
+from tests.busy_machine import patience
 from tests.callers import ANYONE
 
 TOPIC = "t"
@@ -350,7 +350,7 @@ def _test_of(store_type: type[SharedStore], scenario: Scenario) -> Test:
             store = await store_type.open(tmp_path / "store")
             nodes = Nodes(store, tmp_path)
             try:
-                async with asyncio.timeout(stretched(60)):
+                async with asyncio.timeout(patience(60)):
                     await scenario(nodes)
             finally:
                 for node in nodes.running.values():

@@ -30,10 +30,10 @@ async def test_a_delay_passes_and_the_message_arrives(
     client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     before_ms = broker.clock_ms()
-    stored = await publish(client, {"value": "soon", "key": "k", "partition": 1, "delay": 100})
+    stored = await publish(client, {"value": "soon", "key": "k", "partition": 1, "delay": 2_000})
     assert stored["offset"] is None
     assert stored["partition"] == 1
-    assert stored["timestamp"] >= before_ms + 100
+    assert stored["timestamp"] >= before_ms + 2_000
     async with asyncio.timeout(60):
         while broker.partition(orders, 1).log_end_offset == 0:
             await asyncio.sleep(0.005)
@@ -80,7 +80,7 @@ async def test_list_and_cancel(client: httpx.AsyncClient, broker: Node, orders: 
 
 
 async def test_too_late_is_a_conflict(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
-    stored = await publish(client, {"value": "v", "partition": 0, "delay": 500})
+    stored = await publish(client, {"value": "v", "partition": 0, "delay": 2_000})
     async with asyncio.timeout(60):
         while broker.partition(orders, 0).log_end_offset == 0:
             await asyncio.sleep(0.005)

@@ -27,8 +27,8 @@ NOTHING = timedelta(0)
 
 
 class Clock:
-    """By which quotas fill up again. It stands still unless a test moves it: a busy machine may take
-    seconds between two requests."""
+    """By which quotas fill up again. It stands still unless a test moves it, for a busy machine may
+    take seconds between two requests."""
 
     now_ms = 0.0
 
