@@ -1,21 +1,25 @@
 """What one tenant notices of another that asks as fast as it can: `python -m bench.fairness`.
 
 Both log in over HTTP by keys. A has hundreds of connections and no quota, and publishes and reads
-flat out; B has one, and publishes a small message a hundred times a second. The loop takes the
-requests of tenants in turn, so that B waits for a turn and not for all that A has asked. What is
-left is that A uses the processor.
+flat out; B has one, and publishes a small message a hundred times a second, each tenth on a
+connection that it opens for it. The loop takes the requests of tenants in turn, so that B waits for
+a turn and not for all that A has asked. What is left is that A uses the processor; so A also runs
+at a second broker, where B has nothing but the machine in common with it.
 """
 
 import argparse
 import asyncio
+import itertools
 import os
 import socket
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import uvloop
 
@@ -31,9 +35,11 @@ TOPIC: Final = "orders"
 # What is read, in pages of a few messages.
 READ_TOPIC: Final = "prices"
 READ_MESSAGES: Final = 100
-# B is connected before A begins: what is compared is how requests are served, not how connections
-# are taken. Twice as long is not measured.
+# B is connected before A begins, and its requests count once all of A are. Those on new connections
+# count from when A begins, since all of A are before them then.
 HEAD_START_SECONDS: Final = 3.0
+# Each so many-th request of B is on a new connection.
+NEW_EVERY: Final = 10
 _BODY: Final = b'{"messages":[{"value":"' + b"x" * 100 + b'"}]}'
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -105,21 +111,46 @@ def flood(port: int, key: str, seconds: float) -> float:
         return runner.run(ask())
 
 
-def pace(port: int, key: str, seconds: float) -> list[float]:
+class Latencies(NamedTuple):
+    """Of requests on the connection that there is, and on new ones, with opening those."""
+
+    known: list[float]
+    new: list[float]
+
+
+def pace(port: int, key: str, seconds: float) -> Latencies:
     """B: how long each request takes."""
-    request, latencies = publishing(key), []
-    with socket.create_connection(("127.0.0.1", port)) as link:
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        measured_from = time.perf_counter() + 2 * HEAD_START_SECONDS
-        while (began := time.perf_counter()) < measured_from + seconds:
-            answer = b""
-            link.sendall(request)
-            while not has_ended(answer):
-                answer += link.recv(65_536)
-            if began >= measured_from:
-                latencies.append(time.perf_counter() - began)
+    request, found = publishing(key), Latencies([], [])
+    began_all = time.perf_counter()
+    measured_from = began_all + 2 * HEAD_START_SECONDS
+    with connected(port) as link:
+        for number in itertools.count():
+            if (began := time.perf_counter()) >= measured_from + seconds:
+                return found
+            if number % NEW_EVERY:
+                answered(link, request)
+                if began >= measured_from:
+                    found.known.append(time.perf_counter() - began)
+            else:
+                with connected(port) as new:
+                    answered(new, request)
+                if began >= began_all + HEAD_START_SECONDS:
+                    found.new.append(time.perf_counter() - began)
             time.sleep(PAUSE_SECONDS)
-    return latencies
+    raise AssertionError
+
+
+def connected(port: int) -> socket.socket:
+    link = socket.create_connection(("127.0.0.1", port))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return link
+
+
+def answered(link: socket.socket, request: bytes) -> None:
+    answer = b""
+    link.sendall(request)
+    while not has_ended(answer):
+        answer += link.recv(65_536)
 
 
 def key_of(url: str, user: str) -> str:
@@ -137,35 +168,54 @@ def percentile(latencies: list[float], percent: int) -> float:
     return statistics.quantiles(latencies, n=100)[percent - 1]
 
 
-def measure(server: ServerProcess, rounds: int, seconds: float) -> str:
-    with administration(server.http_url) as http:
-        users = [make_tenant(http, name, {}) for name in ("a", "b")]
-    key_a, key_b = (key_of(server.http_url, user) for user in users)
-    port = int(server.http_url.rpartition(":")[2])
-    alone: list[list[float]] = []
-    beside: list[list[float]] = []
+class Site(NamedTuple):
+    port: int
+    key_a: str
+    key_b: str
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Site]:
+    """A broker with both tenants."""
+    settings = set_options(security_settings(folder.with_suffix(".security")))
+    with ServerProcess(folder, *settings) as server:
+        with administration(server.http_url) as http:
+            users = [make_tenant(http, name, {}) for name in ("a", "b")]
+        keys = (key_of(server.http_url, user) for user in users)
+        yield Site(int(server.http_url.rpartition(":")[2]), *keys)
+
+
+def measure(here: Site, there: Site, rounds: int, seconds: float) -> str:
+    # By where A is.
+    found: dict[Site | None, list[Latencies]] = {None: [], here: [], there: []}
     rates: list[float] = []
     for number in range(rounds):
-        [quiet] = together(begun(pace, port, key_b, seconds))
-        rate, busy = together(
-            begun(flood, port, key_a, seconds + HEAD_START_SECONDS),
-            begun(pace, port, key_b, seconds),
-        )
-        alone.append(quiet)
-        beside.append(busy)
-        rates.append(rate)
+        for at in list(found)[:: 1 if number % 2 else -1]:
+            flooding = [begun(flood, at.port, at.key_a, seconds + HEAD_START_SECONDS)] if at else []
+            *rate, latencies = together(*flooding, begun(pace, here.port, here.key_b, seconds))
+            found[at].append(latencies)
+            rates += rate if at is here else []
         say(f"  round {number + 1} of {rounds}")
-    lines = ["| what | B alone | B beside A | times |", "|---|---:|---:|---:|"]
-    for name, percent in (("median", 50), ("p99", 99)):
-        quiet_ms, busy_ms = (
-            statistics.median(percentile(latencies, percent) for latencies in each) * 1000
-            for each in (alone, beside)
+    lines = [
+        "| what | B alone | B beside A | times | A at another broker | times |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, figure in FIGURES.items():
+        alone, *others = (
+            statistics.median(map(figure, latencies)) * 1000 for latencies in found.values()
         )
-        lines.append(
-            f"| {name} | {quiet_ms:.2f} ms | {busy_ms:.2f} ms | {busy_ms / quiet_ms:.2f} |"
-        )
-    lines.append(f"| requests of A | | {statistics.median(rates):,.0f} per s | |")
+        compared = " | ".join(f"{each:.2f} ms | {each / alone:.2f}" for each in others)
+        lines.append(f"| {name} | {alone:.2f} ms | {compared} |")
+    lines.append(f"| requests of A | | {statistics.median(rates):,.0f} per s | | | |")
     return "\n".join(lines)
+
+
+FIGURES: Final[dict[str, Callable[[Latencies], float]]] = {
+    "median": lambda found: percentile(found.known, 50),
+    "p99": lambda found: percentile(found.known, 99),
+    "median on a new connection": lambda found: percentile(found.new, 50),
+    "longest on a new connection": lambda found: max(found.new),
+}
 
 
 def main() -> None:
@@ -176,9 +226,8 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        settings = set_options(security_settings(folder / "security"))
-        with ServerProcess(folder / "data", *settings) as server:
-            table = measure(server, given.rounds, given.seconds)
+        with site(folder / "here") as here, site(folder / "there") as there:
+            table = measure(here, there, given.rounds, given.seconds)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     said = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} processors, load {load}"
     print(f"{table}\n\n{said}")

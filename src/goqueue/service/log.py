@@ -47,9 +47,10 @@ class Reading:
         self._access = access
         self._caller = caller
         self._parts = parts
+        waits = access.waits
         # Of rules, when it was allowed.
-        self._changes = access.waits.changes
-        self.waiters = access.waits.fetching
+        self._changes = waits.changes
+        self.waiters = waits.fetching
 
     @property
     def is_over(self) -> bool:
@@ -59,6 +60,17 @@ class Reading:
         self._changes = changes
         readable = self._access.readable_topics(self._caller)
         return not all(part.topic in readable for part in self._parts)
+
+    def left(self, parts: list[FetchedPart]) -> list[FetchedPart]:
+        """Rights may have been taken away while it waited, or read from a disk."""
+        return [self._checked_again(part) for part in parts]
+
+    def _checked_again(self, part: FetchedPart) -> FetchedPart:
+        try:
+            self._access.readable_topic(self._caller, part.topic)
+        except AccessDenied as error:
+            return FetchedPart(part.topic, part.index, error)
+        return part
 
 
 class LogService:
@@ -120,7 +132,6 @@ class LogService:
         """Batches as they are stored, answered in the order asked for. `rack` is where the reader
         stands."""
         readable, refused = self._access.readable_parts(caller, parts)
-        has_rules = self._access.has_rules
         fetching = self._log.fetch(
             readable,
             max_wait_ms=max_wait_ms,
@@ -129,28 +140,9 @@ class LogService:
             isolation=isolation,
             consumer=caller.client_id,
             rack=rack,
-            until=Reading(self._access, caller, parts) if has_rules else None,
+            until=Reading(self._access, caller, parts) if self._access.has_rules else None,
         )
-        if has_rules:
-            fetching = self._still_readable(caller, fetching)
         return _with_refused(fetching, refused) if refused else fetching
-
-    async def _still_readable(
-        self, caller: Caller, fetching: Coroutine[Any, Any, list[FetchedPart]]
-    ) -> list[FetchedPart]:
-        """The fetch may have waited, and rights may have been taken away meanwhile."""
-        before = self._access.waits.changes
-        parts = await fetching
-        if before == self._access.waits.changes:
-            return parts
-        return [self._checked_again(caller, part) for part in parts]
-
-    def _checked_again(self, caller: Caller, part: FetchedPart) -> FetchedPart:
-        try:
-            self._access.readable_topic(caller, part.topic)
-        except AccessDenied as error:
-            return FetchedPart(part.topic, part.index, error)
-        return part
 
     def fetch_ready(
         self,

@@ -48,7 +48,7 @@ async def fetch(
         have_bytes = sum(len(part.data) for part in parts)
         wait_s = give_up_at - loop.time()
         if until is not None and until.is_over:
-            return parts
+            return until.left(parts)
         if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(is_settled, parts)):
             return parts
         waiter = FetchWaiter(min_bytes - have_bytes)

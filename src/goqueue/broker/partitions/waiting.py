@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
+from goqueue.model.log import FetchedPart
+
 
 class Waiter(ABC):
     """Is told what happens in a partition while it stands among its waiters."""
@@ -28,10 +30,11 @@ class Watched(Protocol):
 
 class Ending(Watched, Protocol):
     """What ends a wait for another reason than bytes, once it has woken its waiters: they answer
-    with what there is."""
+    with what is left of what there is."""
 
     @property
     def is_over(self) -> bool: ...
+    def left(self, parts: list[FetchedPart]) -> list[FetchedPart]: ...
 
 
 class Waiters:

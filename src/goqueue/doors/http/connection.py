@@ -73,7 +73,6 @@ class HttpConnection(HttpToolsProtocol):
         self._reserve = reserve
         self._unsent = unsent
         self._turns = turns
-        self._party = turns.of_connection()
         self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
         self._answering: RequestResponseCycle | None = None
@@ -90,6 +89,7 @@ class HttpConnection(HttpToolsProtocol):
         self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
+        self._party = self._turns.of_connection(self.client[0] if self.client else "")
         self.app_state = {PARTY: self._party}
         client_name = transport.get_extra_info(CLIENT_NAME)
         if client_name is not None:

@@ -17,6 +17,7 @@ from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.reserve import Reserve
 from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.http.unsent import UnsentAnswers
+from goqueue.doors.listening import Listeners
 from goqueue.doors.lost_connections import LostConnections
 from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.doors.web.asgi import Application
@@ -84,7 +85,7 @@ class HttpDoor:
         )
         self._reserve = Reserve(self._entry)
         self._unsent = UnsentAnswers()
-        self._turns = Turns(service.quotas.parties)
+        self._turns = Turns(service.quotas.parties, is_on=service.web_logins.is_on)
         self._lost = LostConnections()
         self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
@@ -99,7 +100,7 @@ class HttpDoor:
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
-        self._server: asyncio.Server | None = None
+        self._listeners: Listeners | None = None
         self._drained = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
 
@@ -119,21 +120,19 @@ class HttpDoor:
     async def start(self) -> tuple[str, int]:
         """Listen; returns the address bound. `OSError` if it cannot be."""
         self._uvicorn.load()
-        loop = asyncio.get_running_loop()
         self._set_date()
         try:
-            self._server = await loop.create_server(
+            self._listeners = await Listeners.open(
                 self._connect if self._tls is None else self._tls.around(self._connect),
                 self._host,
                 self._port,
                 backlog=BACKLOG,
-                reuse_port=self._shares_port or None,
+                shares_port=self._shares_port,
             )
         except OSError:
             self._stop_clock()
             raise
-        host, port, *_ = self._server.sockets[0].getsockname()
-        return host, port
+        return self._listeners.address
 
     def load_app_soon(self) -> None:
         """Once the broker is ready: nobody should have to wait for the web framework."""
@@ -141,10 +140,10 @@ class HttpDoor:
 
     async def stop(self) -> None:
         """Refuse new requests, end the waiting ones, hang up; takes less than a second."""
-        if self._server is None:
+        if self._listeners is None:
             return
-        self._server.close()
-        self._server = None
+        self._listeners.close()
+        self._listeners = None
         self._closing.set()
         for mount in self._mounts:
             mount.close()

@@ -18,6 +18,7 @@ from goqueue.doors.kafka.sasl.connection import SecuredConnection
 from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
+from goqueue.doors.listening import Listeners
 from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
@@ -72,7 +73,7 @@ class KafkaDoor:
         )
         self._turn = Turn(service.quotas.parties)
         service.administration.follow_settings(self._use_settings)
-        self._server: asyncio.Server | None = None
+        self._listeners: Listeners | None = None
         self._idle_sweep: asyncio.Task[None] | None = None
 
     def _use_settings(self, config: BrokerConfig) -> None:
@@ -85,7 +86,7 @@ class KafkaDoor:
         """Listen, and return the address listened on."""
         loop = asyncio.get_running_loop()
         connect = self._connection if self._tls is None else self._tls.around(self._connection)
-        self._server = await loop.create_server(
+        self._listeners = await Listeners.open(
             connect, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
         )
         self._idle_sweep = loop.create_task(self._close_idle())
@@ -94,8 +95,8 @@ class KafkaDoor:
 
     @property
     def address(self) -> tuple[str, int]:
-        assert self._server is not None
-        return self._config.host, self._server.sockets[0].getsockname()[1]
+        assert self._listeners is not None
+        return self._config.host, self._listeners.address[1]
 
     def _connection(self) -> Connection:
         return self._kind(self._services, self._memory, self._scratch, self.connections, self._turn)
@@ -107,8 +108,8 @@ class KafkaDoor:
 
     async def stop(self) -> None:
         """Stop listening, let running requests finish briefly, close every connection."""
-        if self._server is not None:
-            self._server.close()
+        if self._listeners is not None:
+            self._listeners.close()
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
             self._services.sasl.stop()
@@ -119,7 +120,7 @@ class KafkaDoor:
                 await self.connections.wait_none_open()
         for connection in self.connections:
             connection.abort()
-        self._server = None
+        self._listeners = None
 
     async def _close_idle(self) -> None:
         stalled_seconds = self._config.connections_max_stalled_ms / 1000

@@ -3,54 +3,69 @@
 Every connection may have one request on its way. If all that came together began together, somebody
 who has one connection would wait for everything that hundreds of connections of another have asked
 for, and again with each step of its own request. So a few begin, then the loop goes on with others
-and looks at its sockets; who came meanwhile is in the next turn. While there is one party, or
-nobody has logged in, everything begins at once.
+and looks at its sockets; who came meanwhile is in the next turn. While one party asks, its turns
+are longer, since what begins together is cheaper, and one who comes then waits for one of those.
+Where nobody logs in, everything begins at once.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from time import perf_counter
-from typing import Final
+from time import thread_time
+from typing import Final, NamedTuple
 
 from goqueue.doors.web.line import Line
 from goqueue.model.caller import Principal
 from goqueue.service.security.quotas import party_of
 
-# From one turn to the next; a request of another party waits for about one of them.
-TURN_SECONDS: Final = 0.002
-# Requests that begin in a turn: short ones take about as long as a turn should. Fewer cost
-# throughput, since there are more looks at the sockets.
-BEGIN_MAX: Final = 16
+
+class Pace(NamedTuple):
+    """How much work a turn should be, and how many requests begin in it at most."""
+
+    seconds: float
+    begin_max: int
 
 
-def begin_next(begun_max: int, seconds: float) -> int:
+# Somebody else waits for about one turn. Short requests take about as long as a turn should; fewer
+# cost throughput, since there are more looks at the sockets and smaller writes.
+SHARED: Final = Pace(0.002, 16)
+# What the only one notices of turns is below what can be measured.
+ALONE: Final = Pace(0.02, 128)
+# So long after the last request of another party turns are still short. Who asks less often waits
+# for a longer turn.
+SHARED_FOR_SECONDS: Final = 1.0
+
+
+def begin_next(begun_max: int, seconds: float, pace: Pace) -> int:
     """How many may begin in a turn, after one of so many took so long. What they do may take many
     turns, so there are soon fewer, and slowly more again."""
-    if seconds > TURN_SECONDS:
-        return max(1, begun_max // 2)
-    return min(BEGIN_MAX, begun_max + 1)
+    wanted = begun_max // 2 if seconds > pace.seconds else begun_max + 1
+    return min(max(1, wanted), pace.begin_max)
 
 
 class Turns:
-    def __init__(self, parties: Counter[str]) -> None:
+    def __init__(self, parties: Counter[str], *, is_on: bool) -> None:
         """`parties` are the tenants and users that are connected, and by how many connections; by
-        whichever door."""
+        whichever door. Not `is_on` where nobody logs in."""
         self._parties = parties
+        self._is_on = is_on
         self._line: Line[Callable[[], None]] = Line()
-        self._begin_max = BEGIN_MAX
-        self._room = BEGIN_MAX
+        self._begin_max = self._room = SHARED.begin_max
         self._is_due = False
         self._since = 0.0
+        self._last_party = ""
+        self._shared_until = 0.0
 
-    def of_connection(self) -> "ConnectionParty":
-        return ConnectionParty(self._parties)
+    def of_connection(self, address: str) -> "ConnectionParty":
+        return ConnectionParty(self._parties, address)
 
     def take(self, party: str, begin: Callable[[], None]) -> None:
         """Call `begin` when it is the party's turn; mostly now."""
-        if len(self._parties) <= 1 and not self._line:
+        if not self._is_on:
             begin()
             return
+        if party != self._last_party:
+            self._share(party)
         if not self._is_due:
             self._come_again()
         if self._room and not self._line:
@@ -59,6 +74,12 @@ class Turns:
         else:
             self._line.add(party, begin)
 
+    def _share(self, party: str) -> None:
+        """Another party asks than the last time."""
+        self._last_party = party
+        self._shared_until = asyncio.get_running_loop().time() + SHARED_FOR_SECONDS
+        self._room = min(self._room, SHARED.begin_max)
+
     def stop(self) -> None:
         """What still waits never begins."""
         self._line = Line()
@@ -66,12 +87,15 @@ class Turns:
     def _come_again(self) -> None:
         """When the loop has gone on with what there is, and looked at its sockets."""
         self._is_due = True
-        self._since = perf_counter()
+        # Not by the clock: that the machine does something else is no reason to begin fewer.
+        self._since = thread_time()
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
         self._is_due = False
-        self._begin_max = begin_next(self._begin_max, perf_counter() - self._since)
+        is_shared = asyncio.get_running_loop().time() < self._shared_until
+        pace = SHARED if is_shared else ALONE
+        self._begin_max = begin_next(self._begin_max, thread_time() - self._since, pace)
         self._room = self._begin_max
         if self._line:
             self._come_again()
@@ -85,11 +109,11 @@ class ConnectionParty:
 
     __slots__ = ("_parties", "_principal", "name")
 
-    def __init__(self, parties: Counter[str]) -> None:
+    def __init__(self, parties: Counter[str], address: str) -> None:
         self._parties = parties
         self._principal: Principal | None = None
-        # Empty until it is known; those of whom nothing is known yet are one party.
-        self.name = ""
+        # Until more is known; those who come from one machine are one party.
+        self.name = f"at {address}"
 
     def seen(self, principal: Principal) -> None:
         if principal is self._principal or principal == self._principal:

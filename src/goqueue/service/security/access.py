@@ -84,6 +84,12 @@ from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTra
 # Settings of the schema registry that count for what others have, too: of the default context, and
 # of all contexts.
 _WIDE_SCOPES: Final = (None, GLOBAL_SCOPE)
+# What produce and fetch ask for: Python 3.11 looks a member of an enum up by a call of its own.
+_KAFKA: Final = Door.KAFKA
+_CLUSTER: Final = Resource.CLUSTER
+_TOPIC: Final = Resource.TOPIC
+_READ: Final = Verb.READ
+_WRITE: Final = Verb.WRITE
 
 
 class Access:
@@ -108,7 +114,7 @@ class Access:
     # --- topics ---------------------------------------------------------------------------
 
     def readable_topic(self, caller: Caller, name: str) -> ReadableTopic:
-        self._check(caller, Resource.TOPIC, name, Verb.READ)
+        self._check(caller, _TOPIC, name, _READ)
         return ReadableTopic(name)
 
     def readable_topics(self, caller: Caller) -> ReadableTopics:
@@ -120,7 +126,7 @@ class Access:
         if not self._has_every_right(caller):
             for position, part in enumerate(parts):
                 try:
-                    self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+                    self._check(caller, _TOPIC, part.topic, _READ)
                 except AccessDenied as error:
                     refused[position] = FetchedPart(part.topic, part.index, error)
         if refused:
@@ -129,11 +135,11 @@ class Access:
         return SortedParts(cast("Sequence[ReadablePart]", parts), refused)
 
     def readable_part(self, caller: Caller, part: FetchPart) -> ReadablePart:
-        self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+        self._check(caller, _TOPIC, part.topic, _READ)
         return ReadablePart(part)
 
     def writable_topic(self, caller: Caller, name: str) -> WritableTopic:
-        self._check(caller, Resource.TOPIC, name, Verb.WRITE)
+        self._check(caller, _TOPIC, name, _WRITE)
         return WritableTopic(name)
 
     def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
@@ -420,7 +426,7 @@ class Access:
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
-        if verb is Verb.READ and is_inner(caller, resource, name):
+        if verb is _READ and is_inner(caller, resource, name):
             return False
         tenant = caller.principal.tenant
         if tenant or SEPARATOR in name:
@@ -433,14 +439,14 @@ class Access:
 
     def _has_every_right(self, caller: Caller) -> bool:
         is_bound = self._rules is not None or caller.principal.tenant
-        return not is_bound and caller.door is Door.KAFKA
+        return not is_bound and caller.door is _KAFKA
 
     def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """Of callers, and of names, that may belong to a tenant."""
         if not self.owns(caller, resource, name):
             return False
         tenant = caller.principal.tenant
-        if tenant and resource is Resource.CLUSTER and verb not in OF_TENANTS:
+        if tenant and resource is _CLUSTER and verb not in OF_TENANTS:
             return False
         return self._rule_allows(caller, resource, local(tenant, resource, name), verb)
 
@@ -448,17 +454,17 @@ class Access:
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
-        if verb is Verb.READ and is_inner(caller, resource, name):
+        if verb is _READ and is_inner(caller, resource, name):
             raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
         tenant = caller.principal.tenant
         told = name
         if tenant or SEPARATOR in name:
             if self._tenant_allows(caller, resource, name, verb):
                 return
-            if resource is Resource.TOPIC and self._copies(caller, verb):
+            if resource is _TOPIC and self._copies(caller, verb):
                 return
             told = local(tenant, resource, name)
-            if resource is Resource.TOPIC:
+            if resource is _TOPIC:
                 check_no_separator(told)
         elif self._rules is None or allow(self._rules, caller, resource, name, verb):
             return

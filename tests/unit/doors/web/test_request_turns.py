@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
+from goqueue.doors.web import turns as turns_module
 from goqueue.doors.web.line import Line
-from goqueue.doors.web.turns import BEGIN_MAX, TURN_SECONDS, Turns, begin_next
+from goqueue.doors.web.turns import ALONE, SHARED, Pace, Turns, begin_next
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
 from goqueue.service.broker_service import BrokerService
@@ -23,7 +24,6 @@ from tests.access.tenant_worlds import AllMay
 pytestmark = pytest.mark.anyio
 
 MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
-TWO = Counter({"acme@": 1, "zeta@": 1})
 
 
 def filled(parties: str) -> Line[str]:
@@ -52,31 +52,56 @@ def test_who_comes_waits_for_one_of_each_other_party(before: str, taken: int) ->
     assert set(parties.values()) <= {1}
 
 
-def test_long_turns_have_fewer_requests_and_short_ones_more() -> None:
-    assert begin_next(16, TURN_SECONDS * 1.1) == 8
-    assert begin_next(1, 1.0) == 1
-    assert begin_next(8, TURN_SECONDS / 2) == 9
-    assert begin_next(BEGIN_MAX, 0.0) == BEGIN_MAX
+@pytest.mark.parametrize("pace", [ALONE, SHARED])
+def test_long_turns_have_fewer_requests_and_short_ones_more(pace: Pace) -> None:
+    assert begin_next(pace.begin_max, pace.seconds * 1.1, pace) == pace.begin_max // 2
+    assert begin_next(1, 1.0, pace) == 1
+    assert begin_next(8, pace.seconds / 2, pace) == 9
+    assert begin_next(pace.begin_max, 0.0, pace) == pace.begin_max
 
 
-async def test_while_there_is_one_party_everything_begins_at_once() -> None:
+def test_turns_are_small_as_soon_as_there_are_two() -> None:
+    assert begin_next(ALONE.begin_max, 0.0, SHARED) == SHARED.begin_max
+
+
+async def test_where_nobody_logs_in_everything_begins_at_once() -> None:
     begun: list[int] = []
-    turns = Turns(Counter({"acme@": 500}))
-    for number in range(100):
-        turns.take("acme@", partial(begun.append, number))
-    assert begun == list(range(100))
+    turns = Turns(Counter(), is_on=False)
+    for number in range(500):
+        turns.take(f"at 10.0.0.{number}", partial(begun.append, number))
+    assert begun == list(range(500))
+
+
+async def test_one_who_comes_waits_for_a_turn_and_not_for_all_of_the_only_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is known of the one who comes, and nothing told that it would."""
+    monkeypatch.setattr(turns_module, "SHARED_FOR_SECONDS", 0)
+    begun: list[str] = []
+    turns = Turns(Counter({"acme@": 500}), is_on=True)
+    for number in range(1_000):
+        turns.take("acme@", partial(begun.append, f"acme {number}"))
+    while len(begun) < 300:
+        before = len(begun)
+        await asyncio.sleep(0)
+        assert len(begun) - before <= ALONE.begin_max
+    came = len(begun)
+    turns.take("at 10.0.0.9", partial(begun.append, "comes"))
+    while len(begun) < 1_001:
+        await asyncio.sleep(0)
+    assert begun.index("comes") <= came + 1
 
 
 async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
     begun: list[str] = []
-    turns = Turns(TWO)
+    turns = Turns(Counter(), is_on=True)
     for number in range(100):
         turns.take("acme@", partial(begun.append, f"acme {number}"))
     turns.take("zeta@", partial(begun.append, "zeta"))
-    assert len(begun) == BEGIN_MAX
+    assert len(begun) == SHARED.begin_max
     while len(begun) < 101:
         await asyncio.sleep(0)
-    assert begun.index("zeta") <= BEGIN_MAX + 1
+    assert begun.index("zeta") <= SHARED.begin_max + 1
     # Of a party the order stays.
     begun.remove("zeta")
     assert begun == [f"acme {number}" for number in range(100)]
@@ -84,12 +109,10 @@ async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
 
 async def test_after_a_turn_there_is_room_again() -> None:
     begun: list[int] = []
-    turns = Turns(TWO)
-    for number in range(3 * BEGIN_MAX):
+    turns = Turns(Counter(), is_on=True)
+    for number in range(SHARED.begin_max):
         turns.take("acme@", partial(begun.append, number))
-        if len(begun) == BEGIN_MAX:
-            break
-    while len(begun) == BEGIN_MAX:
+    while len(begun) == SHARED.begin_max:
         await asyncio.sleep(0)
         turns.take("zeta@", partial(begun.append, -1))
     assert begun[-1] == -1
@@ -97,19 +120,19 @@ async def test_after_a_turn_there_is_room_again() -> None:
 
 async def test_what_waits_when_the_door_closes_never_begins() -> None:
     begun: list[int] = []
-    turns = Turns(TWO)
-    for number in range(BEGIN_MAX + 5):
+    turns = Turns(Counter(), is_on=True)
+    for number in range(SHARED.begin_max + 5):
         turns.take("acme@", partial(begun.append, number))
     turns.stop()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert len(begun) == BEGIN_MAX
+    assert len(begun) == SHARED.begin_max
 
 
 def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
     parties: Counter[str] = Counter()
-    party = Turns(parties).of_connection()
-    assert party.name == ""
+    party = Turns(parties, is_on=True).of_connection("10.0.0.9")
+    assert party.name == "at 10.0.0.9"
     party.seen(Principal("User", "alice", "acme"))
     party.seen(Principal("User", "bob", "acme"))
     assert (party.name, parties) == ("acme@", {"acme@": 1})
