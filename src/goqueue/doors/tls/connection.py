@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SCRATCH_BYTES: Final = 256 * 1024
 # From connecting to the end of the handshake. A few round trips; slow ones of far away take one.
 HANDSHAKE_SECONDS: Final = 10.0
+# Of what a protocol writes, a socket has its high-water mark (64 KB) and a slice more at most. More
+# are answers to requests for new keys (RFC 8446, 4.6.3) from a client that reads none of them.
+OWN_ANSWERS_MAX_BYTES: Final = 1024 * 1024
 
 
 class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
@@ -206,6 +209,8 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
             return
         # A new key, or an alert.
         self._flush()
+        if self._socket is not None and _unsent(self._socket) > OWN_ANSWERS_MAX_BYTES:
+            self.abort()
 
     def _fill(self, records: TlsRecords) -> bool:
         """False if there is no whole record left."""

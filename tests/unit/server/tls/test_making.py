@@ -54,7 +54,7 @@ def test_what_is_there_is_kept_unless_it_is_renewed(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("client", ["../x", "ca", "broker", "", ".hidden"])
+@pytest.mark.parametrize("client", ["../x", "ca", "broker", "master", "revoked", "", ".hidden"])
 def test_names_of_clients_that_are_no_names_of_files(tmp_path: Path, client: str) -> None:
     with pytest.raises(InvalidRequest, match="client"):
         make_certificates(tmp_path, ["localhost"], client=client)
