@@ -92,7 +92,9 @@ def renew(hosts: HostOption = None, folder: DirOption = Path("security")) -> Non
     "client", epilog=examples("goqueue secure client alice", "goqueue secure client alice --renew")
 )
 def client(
-    name: Annotated[str, typer.Argument(help="The common name in the certificate.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The common name in the certificate.")
+    ],
     folder: DirOption = Path("security"),
     renew: Annotated[
         bool,

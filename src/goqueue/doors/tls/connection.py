@@ -72,22 +72,25 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         # One byte tells whether it is TLS; who does not speak it must be given no more at once.
         is_unknown = self._entrance.is_optional and not self._first_bytes
-        return self._entrance.scratch[:1] if is_unknown else self._entrance.scratch
+        view = self._entrance.arriving.view
+        return view[:1] if is_unknown else view
 
     def buffer_updated(self, nbytes: int) -> None:
-        arrived = self._entrance.scratch[:nbytes]
-        if self._entrance.is_optional and not self._first_bytes and not speaks_tls(bytes(arrived)):
-            self._step_aside(bytes(arrived))
-            return
-        self._first_bytes = self._first_bytes or bytes(arrived[:1])
-        for start in range(0, nbytes, SLICE_BYTES):
-            if self._records is None:
+        buffer, records = self._entrance.arriving, self._records
+        if not self._first_bytes:
+            self._first_bytes = bytes(buffer.view[:1])
+            if self._entrance.is_optional and not speaks_tls(self._first_bytes):
+                self._step_aside(self._first_bytes)
                 return
-            self._records.arrived(arrived[start : start + SLICE_BYTES])
-            if self._protocol is None:
-                self._shake_hands()
-            else:
-                self._deliver()
+        if records is None:
+            return
+        records.arrived(buffer, nbytes)
+        if self._protocol is None:
+            self._shake_hands()
+        else:
+            self._deliver()
+        # The buffer is somebody else's next.
+        records.keep()
 
     def eof_received(self) -> bool:
         if self._protocol is not None and not self._is_closing:

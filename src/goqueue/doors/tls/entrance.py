@@ -11,7 +11,7 @@ from OpenSSL import SSL
 from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.tls.connection import SCRATCH_BYTES, TlsConnection
 from goqueue.doors.tls.failures import words
-from goqueue.doors.tls.records import SLICE_BYTES, SendBuffer
+from goqueue.doors.tls.records import SLICE_BYTES, ReceiveBuffer, SendBuffer
 from goqueue.model.measuring.tls import TlsFigures
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class TlsEntrance:
         self._source = source
         self._door = door
         self._lines = ClosingLines(log)
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.arriving = ReceiveBuffer(SCRATCH_BYTES)
         # Likewise for all: what protocols without buffers are given, and what sockets take at once.
         self.decrypted = memoryview(bytearray(SLICE_BYTES))
         self.leaving = SendBuffer()

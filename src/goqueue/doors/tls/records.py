@@ -18,12 +18,20 @@ lib: Any = _lib
 
 Bytes = bytes | bytearray | memoryview
 
-# Encrypted at a time, and decrypted: what one step writes is still in the processor's cache when
-# the next reads it, and OpenSSL keeps no more than this for a connection.
-SLICE_BYTES: Final = 64 * 1024
+# Encrypted at a time: what one step writes is still in the processor's cache when the next reads
+# it, and OpenSSL keeps no more than this for a connection.
+SLICE_BYTES: Final = 128 * 1024
 # The largest record of TLS (RFC 8446, 5.1), and what encryption and a header add to one.
 RECORD_BYTES: Final = 16 * 1024
 _RECORD_EXTRA_BYTES: Final = 256 + 5
+
+
+class ReceiveBuffer:
+    """Where sockets put what arrives."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.view = memoryview(bytearray(size_bytes))
+        self.start = ffi.from_buffer(self.view, require_writable=True)
 
 
 class SendBuffer:
@@ -46,7 +54,10 @@ class TlsRecords:
         self._connection = SSL.Connection(context, None)
         self._connection.set_accept_state()
         below: Any = self._connection
+        self._unread = ffi.new("char **")
         self._ssl, self._arriving, self._leaving = below._ssl, below._into_ssl, below._from_ssl
+        # Whether `arriving` is a copy, and not the buffer that was passed to `arrived`.
+        self._is_kept = True
         # The client said that it sends no more (RFC 8446, 6.1).
         self.has_ended = False
 
@@ -54,11 +65,33 @@ class TlsRecords:
     def context(self) -> SSL.Context:
         return self._connection.get_context()
 
-    def arrived(self, encrypted: Bytes) -> None:
+    def arrived(self, buffer: ReceiveBuffer, size_bytes: int) -> None:
+        """What is in the buffer is read from there: call `keep` if something else gets into it
+        before all is read."""
         # Errors are the thread's: one that somebody else left there would be taken for ours.
         lib.ERR_clear_error()
-        with ffi.from_buffer(encrypted) as start:
-            lib.BIO_write(self._arriving, start, len(encrypted))
+        if self._is_kept and self._unread_bytes():
+            lib.BIO_write(self._arriving, buffer.start, size_bytes)
+            return
+        self._read_from(lib.BIO_new_mem_buf(buffer.start, size_bytes), is_kept=False)
+
+    def keep(self) -> None:
+        """Copy what was not read."""
+        size_bytes = 0 if self._is_kept else self._unread_bytes()
+        if size_bytes:
+            copy = lib.BIO_new(lib.BIO_s_mem())
+            lib.BIO_write(copy, self._unread[0], size_bytes)
+            self._read_from(copy, is_kept=True)
+
+    def _unread_bytes(self) -> int:
+        return int(lib.BIO_get_mem_data(self._arriving, self._unread))
+
+    def _read_from(self, source: Any, *, is_kept: bool) -> None:
+        # That nothing is left means that more must arrive, and not that the client has gone.
+        lib.BIO_set_mem_eof_return(source, -1)
+        # It belongs to the connection then, which frees the one before.
+        lib.SSL_set_bio(self._ssl, source, self._leaving)
+        self._arriving, self._is_kept = source, is_kept
 
     def shake_hands(self) -> bool:
         """False if more must arrive."""

@@ -178,7 +178,7 @@ class Client:
             self.raw(data[start : start + piece_bytes])
 
     def raw(self, data: bytes) -> None:
-        self._entrance.scratch[: len(data)] = data
+        self._entrance.arriving.view[: len(data)] = data
         self._made.buffer_updated(len(data))
 
     def send(self, data: bytes, piece_bytes: int = layer.SCRATCH_BYTES) -> None:
@@ -406,7 +406,7 @@ def test_renegotiation_is_refused(files: MadeCertificates, entrance: TlsEntrance
                 tls.do_handshake()
             with contextlib.suppress(SSL.WantReadError):
                 said = tls.bio_read(100_000)
-                entrance.scratch[: len(said)] = said
+                entrance.arriving.view[: len(said)] = said
                 made.buffer_updated(len(said))
             if socket.sent:
                 tls.bio_write(bytes(socket.sent))
@@ -446,7 +446,7 @@ def test_the_cheapest_cipher_that_the_client_has_is_chosen(
         with pytest.raises(SSL.WantReadError):
             tls.do_handshake()
         said = tls.bio_read(100_000)
-        entrance.scratch[: len(said)] = said
+        entrance.arriving.view[: len(said)] = said
         made.buffer_updated(len(said))
         tls.bio_write(bytes(socket.sent))
         tls.do_handshake()
