@@ -43,6 +43,8 @@ OF_WORKERS = {"goqueue_worker_up"}
 OF_TLS = {
     "goqueue_tls_certificate_expiry_timestamp_seconds",
     "goqueue_tls_certificate_reloads_total",
+    "goqueue_tls_certificate_stale",
+    "goqueue_tls_crl_expiry_timestamp_seconds",
     "goqueue_tls_certificate_reload_failures_total",
     "goqueue_tls_handshake_failures_total",
 }

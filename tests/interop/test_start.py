@@ -10,6 +10,7 @@ from pathlib import Path
 HEAVY = (
     "aiokafka.consumer",
     "boto3",
+    "cryptography",
     "fastavro",
     "google.protobuf",
     "goqueue.client",
@@ -22,6 +23,7 @@ HEAVY = (
     "litestar",
     "numba",
     "numpy",
+    "OpenSSL",
     "opentelemetry",
     "prometheus_client",
     "pyarrow",

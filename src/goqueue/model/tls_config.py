@@ -28,12 +28,17 @@ class TlsSettings:
         doc="PEM file with the CAs that certificates of clients and other brokers are held "
         "against.",
     )
+    tls_client_crl_file: str = setting(
+        "",
+        doc="PEM file with lists of revoked certificates (CRL), one of each CA that makes "
+        "certificates of clients; clients with such a certificate are refused.",
+    )
     tls_principal_mapping_rules: str = setting(
         "DEFAULT",
         doc="Who a client with a certificate is, by the distinguished name in it: "
         "RULE:pattern/replacement/[LU] and DEFAULT with commas between, the first that fits.",
     )
-    # Someone who copies a file over another one expects it to count soon; three looks at files
+    # Someone who copies a file over another one expects it to count soon; four looks at files
     # every few seconds cost nothing.
     tls_reload_interval_ms: int = setting(
         5_000,

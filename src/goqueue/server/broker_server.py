@@ -22,6 +22,7 @@ from goqueue.server.addresses import (
 )
 from goqueue.server.exposure import check_exposure
 from goqueue.server.loop_lag import LoopLagProbe
+from goqueue.server.tls.settings import check_settings
 from goqueue.service.broker_service import BrokerService
 
 if TYPE_CHECKING:
@@ -85,13 +86,21 @@ class BrokerServer:
         tls = await self._load_certificates(service)
         mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
         shares_port = self._store is not None
-        http_door = HttpDoor(service, self.config, mounts=mounts, shares_port=shares_port, tls=tls)
+        http_door = HttpDoor(
+            service,
+            self.config,
+            mounts=mounts,
+            shares_port=shares_port,
+            tls=tls.entrance("HTTP") if tls is not None else None,
+        )
         # HTTP first: its readiness answer turns positive only after `announce`. Where others answer
         # at the same port, one that is not ready yet must not.
         http = self.config.host, self.config.http_port
         if not shares_port:
             http = await self._open("HTTP", HTTP_OPTION, http_door)
-        kafka_door = KafkaDoor(service, self.config, tls=tls)
+        kafka_door = KafkaDoor(
+            service, self.config, tls=tls.entrance("Kafka") if tls is not None else None
+        )
         kafka = await self._open("Kafka", KAFKA_OPTION, kafka_door)
         if broker.cluster is not None:
             broker.cluster.stepped_down = kafka_door.send_away
@@ -111,11 +120,8 @@ class BrokerServer:
         )
 
     async def _load_certificates(self, service: BrokerService) -> "Certificates | None":
+        check_settings(self.config)
         if not self.config.tls_certificate_file:
-            if self.config.tls_key_file or self.config.tls_client_auth != "none":
-                from goqueue.server.tls.contexts import check_without_certificate
-
-                check_without_certificate(self.config)
             return None
         from goqueue.server.tls.reloading import Certificates  # without TLS, none of it is needed
 

@@ -7,6 +7,7 @@ import typer
 
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
+from goqueue.server.tls.revoking import LIST_DAYS
 
 secure = typer.Typer(help="Set up TLS, log-ins and the first administrator.", no_args_is_help=True)
 
@@ -79,13 +80,75 @@ def renew(hosts: HostOption = None, folder: DirOption = Path("security")) -> Non
     """Make another certificate for the broker, by the same CA. A running broker takes it within
     seconds, and no connection is dropped."""
     from goqueue.cli.security.set_up import hosts_of_certificate
-    from goqueue.server.tls.making import BROKER_FILE, CA_KEY_FILE, make_certificates
+    from goqueue.server.tls.making import BROKER_FILE, make_certificates
+
+    _check_ca(folder)
+    names = list(hosts or hosts_of_certificate(folder / BROKER_FILE))
+    made = make_certificates(folder, names, renew=True)
+    typer.echo(f"wrote {made.broker} for {', '.join(names)}")
+
+
+@secure.command(
+    "client", epilog=examples("goqueue secure client alice", "goqueue secure client alice --renew")
+)
+def client(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The common name in the certificate.")
+    ],
+    folder: DirOption = Path("security"),
+    renew: Annotated[
+        bool,
+        typer.Option(
+            "--renew",
+            help="Replace the one that is there. It still counts: revoke it first if it must not.",
+        ),
+    ] = False,
+) -> None:
+    """Make a certificate for a client, by the CA of `secure init`, and its key. A broker asks for
+    certificates with the setting tls.client.auth."""
+    from goqueue.server.tls.making import make_client_certificate
+
+    _check_ca(folder)
+    try:
+        certificate, key = make_client_certificate(folder, name, renew=renew)
+    except FileExistsError as error:
+        raise CommandFailed(
+            f"{error.filename} is there already: choose another name, or --renew"
+        ) from None
+    typer.echo(f"wrote {certificate} and {key} for CN={name}")
+
+
+@secure.command(
+    "revoke", epilog=examples("goqueue secure revoke security/alice.pem", "goqueue secure revoke")
+)
+def revoke(
+    certificates: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[CERTIFICATE]...", help="PEM files of clients' certificates."),
+    ] = None,
+    folder: DirOption = Path("security"),
+    days: Annotated[
+        int, typer.Option(min=1, max=3_650, help="How long the list holds until it is renewed.")
+    ] = LIST_DAYS,
+) -> None:
+    """Take certificates back that `secure client` made: add them to the list that brokers read by
+    the setting tls.client.crl.file. Without one, only make the list hold longer."""
+    from goqueue.server.tls.revoking import REVOKED_FILE, revoke
+
+    _check_ca(folder)
+    for name in revoke(folder, certificates or [], days=days):
+        typer.echo(f"revoked {name}")
+    typer.echo(
+        f"wrote {folder / REVOKED_FILE}, which holds for {days} days; brokers read it by the "
+        "setting tls.client.crl.file"
+    )
+
+
+def _check_ca(folder: Path) -> None:
+    from goqueue.server.tls.making import CA_KEY_FILE
 
     if not (folder / CA_KEY_FILE).is_file():
         raise CommandFailed(
             f"{folder / CA_KEY_FILE} is not there: name the folder of `goqueue secure init` with "
             "--dir"
         )
-    names = list(hosts or hosts_of_certificate(folder / BROKER_FILE))
-    made = make_certificates(folder, names, renew=True)
-    typer.echo(f"wrote {made.broker} for {', '.join(names)}")

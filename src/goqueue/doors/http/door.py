@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import Sequence
 from email.utils import formatdate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -19,7 +19,6 @@ from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.listening import Listeners
 from goqueue.doors.lost_connections import LostConnections
-from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
@@ -28,6 +27,9 @@ from goqueue.doors.web.site_guard import SiteGuard
 from goqueue.doors.web.turns import Turns
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
+
+if TYPE_CHECKING:
+    from goqueue.doors.tls.entrance import TlsEntrance
 
 # Connections waiting to be accepted, as many as Linux keeps by default (net.core.somaxconn).
 BACKLOG: Final = 4_096
@@ -54,14 +56,13 @@ class HttpDoor:
         *,
         mounts: Sequence[Mount] = (),
         shares_port: bool = False,
-        tls: TlsSource | None = None,
+        tls: "TlsEntrance | None" = None,
     ) -> None:
         """`shares_port`: other processes listen at the same port, and the kernel deals connections
         out among them."""
         self._service = service
         self._shares_port = shares_port
-        optional = config.tls_optional
-        self._tls = None if tls is None else TlsEntrance(tls, "HTTP", is_optional=optional)
+        self._tls = tls
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.connection import Connection
@@ -19,9 +19,11 @@ from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.listening import Listeners
-from goqueue.doors.tls.entrance import TlsEntrance, TlsSource
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
+
+if TYPE_CHECKING:
+    from goqueue.doors.tls.entrance import TlsEntrance
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +38,10 @@ IDLE_SWEEP_MAX_SECONDS: Final = 30.0
 
 class KafkaDoor:
     def __init__(
-        self, service: BrokerService, config: BrokerConfig, *, tls: TlsSource | None = None
+        self, service: BrokerService, config: BrokerConfig, *, tls: "TlsEntrance | None" = None
     ) -> None:
         self._config = config
-        optional = config.tls_optional
-        self._tls = None if tls is None else TlsEntrance(tls, "Kafka", is_optional=optional)
+        self._tls = tls
         self._memory = RequestMemory(
             config.queued_max_request_bytes,
             lambda: [each for each in self.connections if not each.is_brokers],

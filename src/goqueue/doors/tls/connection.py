@@ -6,27 +6,26 @@ held once, and `get_write_buffer_size` tells all of it.
 
 import asyncio
 import contextlib
-import ssl
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from cryptography.x509 import Certificate
+from OpenSSL import SSL
+
 from goqueue.doors.tls.failures import NO_TLS_ALERT, speaks_tls
+from goqueue.doors.tls.records import RECORD_BYTES, SLICE_BYTES, Bytes, SendBuffer, TlsRecords
 
 if TYPE_CHECKING:
     from goqueue.doors.tls.entrance import TlsEntrance
-
-Bytes = bytes | bytearray | memoryview
 
 # Encrypted bytes are read into it, by all connections of a port: each takes them out at once.
 SCRATCH_BYTES: Final = 256 * 1024
 # From connecting to the end of the handshake. A few round trips; slow ones of far away take one.
 HANDSHAKE_SECONDS: Final = 10.0
-# Encrypted at a time: a tenth of a millisecond.
-SLICE_BYTES: Final = 256 * 1024
-# The largest record of TLS (RFC 8446, 5.1). Smaller pieces are put together: each record costs 22
-# bytes and some microseconds at either end.
-RECORD_BYTES: Final = 16 * 1024
+# Of what a protocol writes, a socket has its high-water mark (64 KB) and a slice more at most. More
+# are answers to requests for new keys (RFC 8446, 4.6.3) from a client that reads none of them.
+OWN_ANSWERS_MAX_BYTES: Final = 1024 * 1024
 
 
 class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
@@ -38,13 +37,12 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._make_protocol = make_protocol
         self._loop = asyncio.get_running_loop()
         self._socket: asyncio.Transport | None = None
-        self._host = "local"
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = entrance.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        # With a buffer to fill it returns how many bytes it put there.
-        self._read_into = cast(Callable[[int, memoryview], int], self._tls.read)
+        self.host = "local"
+        # None when the connection is lost: what OpenSSL holds of it goes at once.
+        self._records: TlsRecords | None = TlsRecords(entrance.context)
         self._first_bytes = b""
+        # The certificate that the client showed, and those up to the CA.
+        self._client_chain: Sequence[Certificate] = ()
         self._timer: asyncio.TimerHandle | None = None
         # None until the handshake is done.
         self._protocol: asyncio.BaseProtocol | None = None
@@ -63,7 +61,7 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
-            self._host = str(peer[0])
+            self.host = str(peer[0])
         self._timer = self._loop.call_later(
             HANDSHAKE_SECONDS,
             self.give_up,
@@ -74,19 +72,25 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         # One byte tells whether it is TLS; who does not speak it must be given no more at once.
         is_unknown = self._entrance.is_optional and not self._first_bytes
-        return self._entrance.scratch[:1] if is_unknown else self._entrance.scratch
+        view = self._entrance.arriving.view
+        return view[:1] if is_unknown else view
 
     def buffer_updated(self, nbytes: int) -> None:
-        arrived = self._entrance.scratch[:nbytes]
-        if self._entrance.is_optional and not self._first_bytes and not speaks_tls(bytes(arrived)):
-            self._step_aside(bytes(arrived))
+        buffer, records = self._entrance.arriving, self._records
+        if not self._first_bytes:
+            self._first_bytes = bytes(buffer.view[:1])
+            if self._entrance.is_optional and not speaks_tls(self._first_bytes):
+                self._step_aside(self._first_bytes)
+                return
+        if records is None:
             return
-        self._incoming.write(arrived)
+        records.arrived(buffer, nbytes)
         if self._protocol is None:
-            self._first_bytes = self._first_bytes or bytes(arrived[:1])
             self._shake_hands()
         else:
             self._deliver()
+        # The buffer is somebody else's next.
+        records.keep()
 
     def eof_received(self) -> bool:
         if self._protocol is not None and not self._is_closing:
@@ -97,6 +101,8 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_closing = True
         self._end_handshake()
         self._socket = None
+        self._records = None
+        self._entrance.ended(self)
         self._backlog.clear()
         self._backlog_bytes = 0
         protocol, self._protocol = self._protocol, None
@@ -122,15 +128,13 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
     # --- the handshake --------------------------------------------------------------------
 
     def _shake_hands(self) -> None:
-        if self._is_closing:
+        records = self._records
+        if self._is_closing or records is None:
             return
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return
-        except ssl.SSLError as error:
-            self._entrance.failed_by(self._host, error, self._first_bytes)
+            is_done = records.shake_hands()
+        except SSL.Error as error:
+            self._entrance.failed_by(self.host, error, records.refusal(), self._first_bytes)
             # The alert tells the client why.
             self._flush()
             if not speaks_tls(self._first_bytes) and self._socket is not None:
@@ -138,7 +142,12 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
             self._hang_up()
             return
         self._flush()
+        if not is_done:
+            return
         self._end_handshake()
+        self._client_chain = records.client_chain()
+        if self._client_chain:
+            self._entrance.certified(self, self._client_chain)
         protocol = self._protocol = self._make_protocol()
         self._is_buffered = isinstance(protocol, asyncio.BufferedProtocol)
         protocol.connection_made(self)
@@ -149,7 +158,7 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         self._end_handshake()
         transport, protocol = self._socket, self._make_protocol()
         assert transport is not None
-        self._is_closing, self._socket = True, None
+        self._is_closing, self._socket, self._records = True, None, None
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         if isinstance(protocol, asyncio.BufferedProtocol):
@@ -160,7 +169,7 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
 
     def give_up(self, reason: str) -> None:
         """On a handshake that is not over."""
-        self._entrance.failed(self._host, reason)
+        self._entrance.failed(self.host, reason)
         self.abort()
 
     def _end_handshake(self) -> None:
@@ -190,62 +199,42 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _deliver(self) -> None:
         """Decrypt what is there, and pass it on, until the protocol does not want more."""
+        records = self._records
+        if records is None:
+            return
         try:
-            while not self._reading_is_paused and not self._is_closing and self._has_more():
-                if not (self._fill() if self._is_buffered else self._pass_on()):
+            while not self._reading_is_paused and not self._is_closing:
+                if not (self._fill(records) if self._is_buffered else self._pass_on(records)):
                     break
-        except ssl.SSLError:
+        except SSL.Error:
             # Damaged, or not of this client.
             self.abort()
             return
-        if self._outgoing.pending:
-            # A new key, or an alert.
-            self._flush()
+        # A new key, or an alert.
+        self._flush()
+        if self._socket is not None and _unsent(self._socket) > OWN_ANSWERS_MAX_BYTES:
+            self.abort()
 
-    def _has_more(self) -> bool:
-        return bool(self._incoming.pending) or self._tls.pending() > 0
-
-    def _fill(self) -> bool:
-        """False if there is not a whole record."""
+    def _fill(self, records: TlsRecords) -> bool:
+        """False if there is no whole record left."""
         protocol = cast(asyncio.BufferedProtocol, self._protocol)
         buffer = cast(memoryview, protocol.get_buffer(-1))
-        read, incoming, size = self._read_into, self._incoming, len(buffer)
-        filled, count, is_whole = 0, -1, True
-        try:
-            # A call takes one record, or as much of it as there is room for.
-            while not filled or (filled < size and incoming.pending):
-                count = read(size - filled, buffer[filled:])
-                if not count:
-                    is_whole = False
-                    break
-                filled += count
-        except ssl.SSLWantReadError:
-            is_whole, count = False, -1
+        filled = records.read_into(buffer)
         if filled:
             protocol.buffer_updated(filled)
-        if not count:
+        if records.has_ended:
             self._client_ended()
-        return is_whole
+        return filled == len(buffer)
 
-    def _pass_on(self) -> bool:
+    def _pass_on(self, records: TlsRecords) -> bool:
         protocol = cast(asyncio.Protocol, self._protocol)
-        pieces: list[bytes] = []
-        piece: bytes | None = None
-        held_bytes = 0
-        try:
-            while held_bytes < SCRATCH_BYTES and self._has_more():
-                piece = self._tls.read(SCRATCH_BYTES)
-                if not piece:
-                    break
-                pieces.append(piece)
-                held_bytes += len(piece)
-        except ssl.SSLWantReadError:
-            piece = None
-        if pieces:
-            protocol.data_received(b"".join(pieces))
-        if piece == b"":
+        buffer = self._entrance.decrypted
+        filled = records.read_into(buffer)
+        if filled:
+            protocol.data_received(bytes(buffer[:filled]))
+        if records.has_ended:
             self._client_ended()
-        return bool(piece)
+        return filled == len(buffer)
 
     def _client_ended(self) -> None:
         """It said that it sends no more (RFC 8446, 6.1)."""
@@ -269,15 +258,19 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _encrypt(self) -> None:
         """As much as the socket takes; the rest when it takes more."""
-        while self._backlog and not self._socket_is_full and self._socket is not None:
+        records = self._records
+        while self._backlog and not self._socket_is_full and records is not None:
             sliced_bytes = 0
             while self._backlog and sliced_bytes < SLICE_BYTES:
                 piece = self._next_piece(SLICE_BYTES - sliced_bytes)
-                self._tls.write(piece)
+                records.write(piece)
                 sliced_bytes += len(piece)
+            # At once: the client decrypts this while the next is encrypted.
             self._flush()
+            records = self._records
 
     def _next_piece(self, max_bytes: int) -> Bytes:
+        """Small ones are put together: a record costs 22 bytes and a microsecond at either end."""
         piece = self._backlog.popleft()
         if len(piece) < RECORD_BYTES and self._backlog:
             small, small_bytes = [piece], len(piece)
@@ -295,15 +288,23 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         return piece
 
     def _flush(self) -> None:
-        if self._outgoing.pending and self._socket is not None and not self._socket.is_closing():
-            self._socket.write(self._outgoing.read())
+        socket, records = self._socket, self._records
+        if socket is None or records is None or socket.is_closing():
+            return
+        while (count := records.take(buffer := self._entrance.leaving)) > 0:
+            if count < RECORD_BYTES:
+                socket.write(bytes(buffer.view[:count]))
+                continue
+            socket.write(buffer.view[:count])
+            if _unsent(socket):
+                # The socket has it for a while.
+                self._entrance.leaving = SendBuffer()
 
     def can_write_eof(self) -> bool:
         return False
 
     def get_write_buffer_size(self) -> int:
-        held_bytes = self._backlog_bytes + self._outgoing.pending
-        return held_bytes if self._socket is None else held_bytes + _unsent(self._socket)
+        return self._backlog_bytes + (0 if self._socket is None else _unsent(self._socket))
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return (0, 0) if self._socket is None else self._socket.get_write_buffer_limits()
@@ -318,12 +319,11 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
         """`client_name`: who the client is by its certificate; None if it showed none."""
         match name:
             case "client_name":
-                certificate = self._tls.getpeercert(binary_form=True)
-                return None if certificate is None else self._entrance.client_name(certificate)
-            case "ssl_object":
-                return self._tls
+                chain = self._client_chain
+                return self._entrance.client_name(chain[0]) if chain else None
             case "sslcontext":
-                return self._tls.context
+                # Whoever asks wants to know whether there is TLS.
+                return self._entrance.context
             case _ if self._socket is not None:
                 return self._socket.get_extra_info(name, default)
         return default
@@ -353,9 +353,9 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
     def _close_when_sent(self) -> None:
         if self._backlog or self._socket is None or self._socket.is_closing():
             return
-        with contextlib.suppress(ssl.SSLError):
-            # Says that nothing follows. The client's own word is not waited for (RFC 8446, 6.1).
-            self._tls.unwrap()
+        if self._records is not None:
+            with contextlib.suppress(SSL.Error):
+                self._records.end()
         self._flush()
         self._hang_up()
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
+
+from cryptography.x509 import Certificate
+from OpenSSL import SSL
 
 from goqueue.doors.closing_lines import ClosingLines
 from goqueue.doors.tls.connection import SCRATCH_BYTES, TlsConnection
 from goqueue.doors.tls.failures import words
+from goqueue.doors.tls.records import SLICE_BYTES, ReceiveBuffer, SendBuffer
 from goqueue.model.measuring.tls import TlsFigures
 
 log = logging.getLogger(__name__)
@@ -22,13 +25,17 @@ class TlsSource(Protocol):
     """What new connections use; it changes while the broker runs."""
 
     @property
-    def context(self) -> ssl.SSLContext: ...
+    def context(self) -> SSL.Context: ...
 
     @property
     def figures(self) -> TlsFigures: ...
 
-    def client_name(self, certificate: bytes) -> str | None:
+    def client_name(self, certificate: Certificate) -> str | None:
         """Who a client is, by the certificate that it showed; None: nobody."""
+        ...
+
+    def refusal(self, chain: Sequence[Certificate]) -> str | None:
+        """Why the certificate of a client no longer counts."""
         ...
 
 
@@ -39,9 +46,14 @@ class TlsEntrance:
         self._source = source
         self._door = door
         self._lines = ClosingLines(log)
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.arriving = ReceiveBuffer(SCRATCH_BYTES)
+        # Likewise for all: what protocols without buffers are given, and what sockets take at once.
+        self.decrypted = memoryview(bytearray(SLICE_BYTES))
+        self.leaving = SendBuffer()
         # In the order in which they began.
         self._handshaking: dict[TlsConnection, None] = {}
+        # Open ones whose clients showed a certificate, with those up to the CA.
+        self._certified: dict[TlsConnection, Sequence[Certificate]] = {}
 
     def around(
         self, make: Callable[[], asyncio.BaseProtocol]
@@ -50,10 +62,10 @@ class TlsEntrance:
         return lambda: TlsConnection(self, make)
 
     @property
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> SSL.Context:
         return self._source.context
 
-    def client_name(self, certificate: bytes) -> str | None:
+    def client_name(self, certificate: Certificate) -> str | None:
         return self._source.client_name(certificate)
 
     def began(self, connection: TlsConnection) -> None:
@@ -64,11 +76,30 @@ class TlsEntrance:
     def is_over(self, connection: TlsConnection) -> None:
         self._handshaking.pop(connection, None)
 
+    def certified(self, connection: TlsConnection, chain: Sequence[Certificate]) -> None:
+        self._certified[connection] = chain
+
+    def ended(self, connection: TlsConnection) -> None:
+        self._certified.pop(connection, None)
+
+    def close_refused(self) -> None:
+        """CAs or lists of revoked certificates have changed."""
+        for connection, chain in list(self._certified.items()):
+            refusal = self._source.refusal(chain)
+            if refusal is not None:
+                self._log(connection.host, refusal)
+                connection.abort()
+
     def failed(self, host: str, reason: str) -> None:
         self._source.figures.handshake_failures += 1
+        self._log(host, reason)
+
+    def failed_by(
+        self, host: str, error: SSL.Error, refusal: str | None, first_bytes: bytes
+    ) -> None:
+        self.failed(host, words(error, refusal, first_bytes))
+
+    def _log(self, host: str, reason: str) -> None:
         self._lines.write(
             logging.INFO, host, "%s connection from %s closed: %s", self._door, host, reason
         )
-
-    def failed_by(self, host: str, error: ssl.SSLError, first_bytes: bytes) -> None:
-        self.failed(host, words(error, first_bytes))

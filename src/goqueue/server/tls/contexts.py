@@ -1,36 +1,50 @@
 """What the doors' TLS is made of: files as the settings name them, held against each other."""
 
 import logging
-import ssl
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, cast
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509 import (
+    Certificate,
+    CertificateRevocationList,
+    load_pem_x509_certificates,
+    load_pem_x509_crl,
+)
+from OpenSSL import SSL, crypto
+
+from goqueue.doors.tls.failures import reason_of
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.server.addresses import StartFailed
+from goqueue.server.tls.client_trust import ClientTrust, client_trust
+from goqueue.server.tls.protocol import new_context
+from goqueue.server.tls.settings import CA, CERTIFICATE, CRL, KEY
 
 log = logging.getLogger(__name__)
 
-_CERTIFICATE: Final = "tls.certificate.file"
-_KEY: Final = "tls.key.file"
-_CA: Final = "tls.ca.file"
 _CLIENT_AUTH: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
+    "none": SSL.VERIFY_NONE,
+    "requested": SSL.VERIFY_PEER,
+    "required": SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
 }
-_MISMATCH: Final = "KEY_VALUES_MISMATCH"
-# A file of certificates; no CA bundle is as large.
+_CRL_BEGINS: Final = b"-----BEGIN X509 CRL-----"
+# A file of certificates; no CA bundle is as large. A list of 100,000 revoked ones is.
 FILE_MAX_BYTES: Final = 4 * 1024 * 1024
 # Before its end, a certificate is worth a line at each start.
 _NEAR_END_S: Final = 7 * 24 * 3_600
 
 
 class LoadedTls(NamedTuple):
-    context: ssl.SSLContext
+    context: SSL.Context
     # When the first of the certificates ends that are shown to clients.
     expires_s: float
+    # When the first list of revoked certificates must have been replaced; None: there is none.
+    crl_expires_s: float | None
+    trust: ClientTrust
 
 
 class FileStamp(NamedTuple):
@@ -43,51 +57,40 @@ class FileStamp(NamedTuple):
 
 def stamps(config: BrokerConfig) -> tuple[FileStamp | None, ...]:
     """Blocking. None for a file that is not there at the moment."""
-    paths = (config.tls_certificate_file, config.tls_key_file, config.tls_ca_file)
+    paths = (
+        config.tls_certificate_file,
+        config.tls_key_file,
+        config.tls_ca_file,
+        config.tls_client_crl_file,
+    )
     return tuple(_stamp(path) for path in paths if path)
 
 
 def load_tls(config: BrokerConfig) -> LoadedTls:
     """Blocking; `StartFailed` names the setting and says what to do."""
-    if not config.tls_key_file:
-        raise StartFailed(f"{_KEY}: is not set; name the private key of {_CERTIFICATE}")
-    if config.tls_client_auth != "none" and not config.tls_ca_file:
-        raise StartFailed(
-            f"{_CA}: is not set; tls.client.auth {config.tls_client_auth} needs the CAs that "
-            "clients' certificates are held against"
-        )
-    if config.tls_optional and config.tls_client_auth == "required":
-        raise StartFailed(
-            "tls.optional: is set, but tls.client.auth requires a certificate of every client; "
-            "who comes without TLS has none"
-        )
-    certificates = _read(_CERTIFICATE, config.tls_certificate_file)
-    _check_key(Path(config.tls_key_file))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    _load_chain(context, config)
-    if config.tls_ca_file:
-        _load_ca(context, config.tls_ca_file)
-    context.verify_mode = _CLIENT_AUTH[config.tls_client_auth]
-    return LoadedTls(context, _expiry_s(certificates, config.tls_certificate_file))
+    context = new_context()
+    expires_s = _load_chain(context, config)
+    cas = _certificates(CA, config.tls_ca_file) if config.tls_ca_file else []
+    lists = _lists(config.tls_client_crl_file) if config.tls_client_crl_file else []
+    _load_trust(context, cas, lists)
+    context.set_verify(_CLIENT_AUTH[config.tls_client_auth])
+    ends = [each.next_update_utc for each in lists if each.next_update_utc is not None]
+    crl_expires_s = min(ends).timestamp() if ends else None
+    return LoadedTls(context, expires_s, crl_expires_s, client_trust(cas, lists))
 
 
-def check_without_certificate(config: BrokerConfig) -> None:
-    """Settings of TLS that would count for nothing: somebody takes the broker for safe."""
-    if config.tls_key_file or config.tls_client_auth != "none":
-        setting = _KEY if config.tls_key_file else "tls.client.auth"
-        raise StartFailed(
-            f"{setting}: is set, but {_CERTIFICATE} is not; without it there is no TLS"
-        )
-
-
-def warn_of_end(expires_s: float, path: str) -> None:
-    left_s = expires_s - time.time()
+def warn_of_ends(loaded: LoadedTls, config: BrokerConfig) -> None:
+    path, left_s = config.tls_certificate_file, loaded.expires_s - time.time()
     if left_s <= 0:
         log.error("the certificate in %s is expired: clients refuse it", path)
     elif left_s < _NEAR_END_S:
         log.warning("the certificate in %s ends in %.1f days", path, left_s / 86_400)
+    if loaded.crl_expires_s is not None and loaded.crl_expires_s <= time.time():
+        log.error(
+            "the list of revoked certificates in %s is out of date: clients that show a "
+            "certificate are refused until there is a newer one",
+            config.tls_client_crl_file,
+        )
 
 
 def _stamp(path: str) -> FileStamp | None:
@@ -117,56 +120,79 @@ def _check_key(path: Path) -> None:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        _not_read(_KEY, str(path), error)
+        _not_read(KEY, str(path), error)
     if mode & stat.S_IRWXO:
         raise StartFailed(
-            f"{_KEY}: everybody on this machine may use {path} (mode {mode:o}); run: "
+            f"{KEY}: everybody on this machine may use {path} (mode {mode:o}); run: "
             f"chmod 600 {path}"
         )
     if mode & stat.S_IRWXG:
         # As secrets are mounted in Kubernetes.
-        log.warning("%s: the group of %s may use it, too (mode %o)", _KEY, path, mode)
+        log.warning("%s: the group of %s may use it, too (mode %o)", KEY, path, mode)
 
 
-def _load_chain(context: ssl.SSLContext, config: BrokerConfig) -> None:
-    certificate, key = config.tls_certificate_file, config.tls_key_file
-
-    def no_password() -> str:
-        raise StartFailed(
-            f"{_KEY}: {key} is protected by a password, which nobody could type when the broker is "
-            f"restarted; write it without: openssl pkey -in {key} -out NEW"
-        )
-
+def _load_chain(context: SSL.Context, config: BrokerConfig) -> float:
+    """When the first certificate of it ends."""
+    path, key_path = config.tls_certificate_file, config.tls_key_file
+    chain = _certificates(CERTIFICATE, path)
+    _check_key(Path(key_path))
+    key = _private_key(key_path)
     try:
-        context.load_cert_chain(certificate, key, password=no_password)
-    except ssl.SSLError as error:
-        if error.reason == _MISMATCH:
-            raise StartFailed(
-                f"{_KEY}: {key} is not the key of the certificate in {certificate}"
-            ) from None
+        context.use_certificate(chain[0])
+        for each in chain[1:]:
+            context.add_extra_chain_cert(each)
+        if key.public_key() != chain[0].public_key():
+            raise StartFailed(f"{KEY}: {key_path} is not the key of the certificate in {path}")
+        context.use_privatekey(key)
+    except SSL.Error as error:
         raise StartFailed(
-            f"{_CERTIFICATE}: {certificate} and {key} are not a certificate and its key in PEM form"
-            f" ({error.reason or error})"
+            f"{CERTIFICATE}: {path} and {key_path} cannot be used ({reason_of(error)})"
         ) from None
-    except OSError as error:
-        _not_read(_KEY, key, error)
+    return min(each.not_valid_after_utc.timestamp() for each in chain)
 
 
-def _load_ca(context: ssl.SSLContext, path: str) -> None:
-    _read(_CA, path)
+def _private_key(path: str) -> EllipticCurvePrivateKey:
+    """Of any kind; elliptic curves stand for them all."""
     try:
-        context.load_verify_locations(cafile=path)
-    except ssl.SSLError as error:
+        return cast(EllipticCurvePrivateKey, load_pem_private_key(_read(KEY, path), None))
+    except TypeError:
         raise StartFailed(
-            f"{_CA}: {path} has no certificates in PEM form ({error.reason or error})"
+            f"{KEY}: {path} is protected by a password, which nobody could type when the broker "
+            f"is restarted; write it without: openssl pkey -in {path} -out NEW"
         ) from None
-
-
-def _expiry_s(content: bytes, path: str) -> float:
-    from cryptography import x509  # only where there is TLS
-
-    try:
-        found = x509.load_pem_x509_certificates(content)
     except ValueError as error:
-        raise StartFailed(f"{_CERTIFICATE}: {path} cannot be read: {error}") from None
-    return min(each.not_valid_after_utc.timestamp() for each in found)
+        raise StartFailed(f"{KEY}: {path} is not a key in PEM form ({error})") from None
+
+
+def _certificates(setting: str, path: str) -> list[Certificate]:
+    try:
+        return load_pem_x509_certificates(_read(setting, path))
+    except ValueError as error:
+        raise StartFailed(f"{setting}: {path} has no certificates in PEM form ({error})") from None
+
+
+def _lists(path: str) -> list[CertificateRevocationList]:
+    _, *found = _read(CRL, path).split(_CRL_BEGINS)
+    if not found:
+        raise StartFailed(f"{CRL}: {path} has no list of revoked certificates in PEM form")
+    try:
+        return [load_pem_x509_crl(_CRL_BEGINS + each) for each in found]
+    except ValueError as error:
+        raise StartFailed(
+            f"{CRL}: {path} has a list of revoked certificates that cannot be read ({error})"
+        ) from None
+
+
+def _load_trust(
+    context: SSL.Context, cas: Sequence[Certificate], lists: Sequence[CertificateRevocationList]
+) -> None:
+    store = context.get_cert_store()
+    assert store is not None
+    for ca in cas:
+        store.add_cert(crypto.X509.from_cryptography(ca))
+    for each in lists:
+        store.add_crl(each)
+    if lists:
+        # Also those between the client's certificate and the CA.
+        flags = crypto.X509StoreFlags
+        store.set_flags(flags.CRL_CHECK | flags.CRL_CHECK_ALL)

@@ -25,13 +25,15 @@ CA_DAYS: Final = 3_650
 # What browsers and other clients accept at most of a server (398), rounded down.
 CERTIFICATE_DAYS: Final = 397
 # Clocks differ.
-_BACKDATED: Final = timedelta(hours=1)
+BACKDATED: Final = timedelta(hours=1)
 HOSTS_MAX: Final = 100
 # RFC 1123, 2.1, with the underscores of container networks; a star stands for one part.
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME: Final = re.compile(rf"(?:\*\.)?{_PART}(?:\.{_PART})*")
+# What `goqueue secure` puts beside certificates of clients, without the ends of their names.
+_OTHER_FILES: Final = ("ca", "broker", "master", "revoked")
 _KEY_MODE: Final = 0o600
-_CERTIFICATE_MODE: Final = 0o644
+CERTIFICATE_MODE: Final = 0o644
 
 
 class MadeCertificates(NamedTuple):
@@ -62,15 +64,24 @@ def make_certificates(
     for host in hosts:
         _check_host(host)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ca, ca_key = _ca(folder)
+    ca, ca_key = load_ca(folder)
     broker, broker_key = folder / BROKER_FILE, folder / BROKER_KEY_FILE
     _signed(ca, ca_key, broker, broker_key, name=hosts[0], hosts=hosts, days=days, renew=renew)
     made = MadeCertificates(folder / CA_FILE, folder / CA_KEY_FILE, broker, broker_key)
     if client is None:
         return made
-    certificate, key = _client_files(folder, client)
-    _signed(ca, ca_key, certificate, key, name=client, hosts=(), days=days, renew=renew)
+    certificate, key = make_client_certificate(folder, client, days=days, renew=renew)
     return made._replace(client=certificate, client_key=key)
+
+
+def make_client_certificate(
+    folder: Path, client: str, *, days: int = CERTIFICATE_DAYS, renew: bool = False
+) -> tuple[Path, Path]:
+    """It and its key, by the CA in `folder`, with `client` as the common name."""
+    certificate, key = _client_files(folder, client)
+    ca, ca_key = load_ca(folder)
+    _signed(ca, ca_key, certificate, key, name=client, hosts=(), days=days, renew=renew)
+    return certificate, key
 
 
 def _check_host(host: str) -> None:
@@ -88,14 +99,15 @@ def _check_host(host: str) -> None:
 
 
 def _client_files(folder: Path, client: str) -> tuple[Path, Path]:
-    if not client or "/" in client or client in ("ca", "broker") or client.startswith("."):
+    if not client or "/" in client or client in _OTHER_FILES or client.startswith("."):
         raise InvalidRequest(
             f"client: {client!r} cannot be the name of a file beside {CA_FILE} and {BROKER_FILE}"
         )
     return folder / f"{client}.pem", folder / f"{client}.key"
 
 
-def _ca(folder: Path) -> "tuple[Certificate, EllipticCurvePrivateKey]":
+def load_ca(folder: Path) -> "tuple[Certificate, EllipticCurvePrivateKey]":
+    """The CA in `folder`, which is made if it is not there."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -177,7 +189,7 @@ def _begun(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
+        .not_valid_before(now - BACKDATED)
         .not_valid_after(now + timedelta(days=days))
     )
 
@@ -229,12 +241,12 @@ def _write_pair(
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    _write(key_path, private, _KEY_MODE, renew=renew)
+    write_file(key_path, private, _KEY_MODE, renew=renew)
     public = certificate.public_bytes(serialization.Encoding.PEM)
-    _write(certificate_path, public, _CERTIFICATE_MODE, renew=renew)
+    write_file(certificate_path, public, CERTIFICATE_MODE, renew=renew)
 
 
-def _write(path: Path, content: bytes, mode: int, *, renew: bool) -> None:
+def write_file(path: Path, content: bytes, mode: int, *, renew: bool) -> None:
     """Whole or not at all where it replaces another."""
     written = path.with_name(path.name + ".new") if renew else path
     if renew:

@@ -1,18 +1,23 @@
 """The layer between a socket and a door's connection, with a client in memory."""
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import uvloop
+from cryptography.x509 import Certificate
+from OpenSSL import SSL
 
 from goqueue.doors.tls import connection as layer
 from goqueue.doors.tls.connection import TlsConnection
 from goqueue.doors.tls.entrance import HANDSHAKES_MAX, TlsEntrance
+from goqueue.doors.tls.records import SLICE_BYTES
 from goqueue.model.measuring.tls import TlsFigures
 from goqueue.server.tls.making import MadeCertificates, make_certificates
+from goqueue.server.tls.protocol import new_context
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +27,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> MadeCertificates:
 
 class Source:
     def __init__(self, files: MadeCertificates) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(files.broker, files.broker_key)
+        self.context = new_context()
+        self.context.use_certificate_chain_file(str(files.broker))
+        self.context.use_privatekey_file(str(files.broker_key))
         self.figures = TlsFigures()
 
-    def client_name(self, certificate: bytes) -> str | None:
+    def client_name(self, certificate: Certificate) -> str | None:
         raise AssertionError(certificate)
+
+    def refusal(self, chain: Sequence[Certificate]) -> str | None:
+        raise AssertionError(chain)
 
 
 class Socket(asyncio.Transport):
@@ -132,10 +141,20 @@ class Http(asyncio.Protocol):
 class Client:
     """The other side, in memory."""
 
-    def __init__(self, files: MadeCertificates, made: TlsConnection, entrance: TlsEntrance) -> None:
-        context = ssl.create_default_context(cafile=str(files.ca))
+    def __init__(
+        self,
+        files: MadeCertificates,
+        made: TlsConnection,
+        entrance: TlsEntrance,
+        *,
+        context: ssl.SSLContext | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        context = context or ssl.create_default_context(cafile=str(files.ca))
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
+        self.tls = context.wrap_bio(
+            self._in, self._out, server_hostname="localhost", session=session
+        )
         self._made = made
         self._entrance = entrance
         self.socket = Socket(made)
@@ -159,7 +178,7 @@ class Client:
             self.raw(data[start : start + piece_bytes])
 
     def raw(self, data: bytes) -> None:
-        self._entrance.scratch[: len(data)] = data
+        self._entrance.arriving.view[: len(data)] = data
         self._made.buffer_updated(len(data))
 
     def send(self, data: bytes, piece_bytes: int = layer.SCRATCH_BYTES) -> None:
@@ -250,7 +269,7 @@ def test_an_answer_that_nobody_reads_is_counted_and_held_once(
         size = sum(map(len, answer))
         # Encrypted it is a little longer; the larger part waits as it was given.
         assert size <= transport.get_write_buffer_size() <= size * 1.01
-        assert len(client.socket.held) <= 2 * layer.SLICE_BYTES
+        assert len(client.socket.held) <= 3 * SLICE_BYTES
         transport.write(b"more")
         assert transport.get_write_buffer_size() >= size + 4
         client.socket.is_full = False
@@ -258,6 +277,25 @@ def test_an_answer_that_nobody_reads_is_counted_and_held_once(
         assert (kafka.pauses, kafka.resumes) == (1, 1)
         assert transport.get_write_buffer_size() == 0
         assert client.read() == b"".join(answer) + b"more"
+
+    asyncio.run(run())
+
+
+def test_answers_of_tls_itself_are_bounded_where_nobody_reads_them(
+    files: MadeCertificates, entrance: TlsEntrance
+) -> None:
+    """New keys that a client asks for without an end: each is answered at once."""
+
+    async def run() -> None:
+        kafka = Kafka()
+        client = connected(files, entrance, kafka)
+        client.socket.held += bytes(layer.OWN_ANSWERS_MAX_BYTES)
+        client.send(b"fine")
+        assert kafka.read == b"fine"
+        assert not client.socket.is_closed
+        client.socket.held += b"x"
+        client.send(b"too much")
+        assert client.socket.is_closed
 
     asyncio.run(run())
 
@@ -324,6 +362,97 @@ def test_what_is_no_handshake_ends_it_with_a_line(
     (line,) = caplog.messages
     assert line.startswith("Kafka connection from 192.0.2.1 closed: ")
     assert ("does not speak TLS" in line) == (said[0] != 22)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_is_resumed(
+    files: MadeCertificates, entrance: TlsEntrance, version: ssl.TLSVersion
+) -> None:
+    """It would outlive the certificate that a client showed when it began."""
+
+    async def run() -> None:
+        context = ssl.create_default_context(cafile=str(files.ca))
+        context.minimum_version = context.maximum_version = version
+        session: ssl.SSLSession | None = None
+        for _ in range(3):
+            kafka = Kafka()
+            made = TlsConnection(entrance, iter([kafka]).__next__)
+            client = Client(files, made, entrance, context=context, session=session)
+            client.shake_hands()
+            assert kafka.transport is not None
+            kafka.transport.write(b"tickets come before this")
+            assert client.read() == b"tickets come before this"
+            assert client.tls.session_reused is False
+            session = client.tls.session
+
+    asyncio.run(run())
+
+
+def test_renegotiation_is_refused(files: MadeCertificates, entrance: TlsEntrance) -> None:
+    """By pyOpenSSL's client: Python's own cannot ask for it."""
+
+    async def run() -> None:
+        kafka = Kafka()
+        made = TlsConnection(entrance, lambda: kafka)
+        socket = Socket(made)
+        made.connection_made(socket)
+        context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        context.set_max_proto_version(SSL.TLS1_2_VERSION)
+        tls = SSL.Connection(context, None)
+        tls.set_connect_state()
+
+        def exchange() -> None:
+            with contextlib.suppress(SSL.WantReadError):
+                tls.do_handshake()
+            with contextlib.suppress(SSL.WantReadError):
+                said = tls.bio_read(100_000)
+                entrance.arriving.view[: len(said)] = said
+                made.buffer_updated(len(said))
+            if socket.sent:
+                tls.bio_write(bytes(socket.sent))
+                socket.sent.clear()
+
+        for _ in range(3):
+            exchange()
+        assert kafka.transport is not None
+        assert tls.renegotiate()
+        exchange()
+        with pytest.raises(SSL.Error, match="no renegotiation"):
+            exchange()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (b"TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+        (b"TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+        # Who has no instructions for AES asks so.
+        (b"TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
+    ],
+)
+def test_the_cheapest_cipher_that_the_client_has_is_chosen(
+    entrance: TlsEntrance, offered: bytes, chosen: str
+) -> None:
+    async def run() -> None:
+        made = TlsConnection(entrance, Kafka)
+        socket = Socket(made)
+        made.connection_made(socket)
+        context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        context.set_tls13_ciphersuites(offered)
+        tls = SSL.Connection(context, None)
+        tls.set_connect_state()
+        with pytest.raises(SSL.WantReadError):
+            tls.do_handshake()
+        said = tls.bio_read(100_000)
+        entrance.arriving.view[: len(said)] = said
+        made.buffer_updated(len(said))
+        tls.bio_write(bytes(socket.sent))
+        tls.do_handshake()
+        assert tls.get_cipher_name() == chosen
+
+    asyncio.run(run())
 
 
 def test_damaged_records_end_the_connection(files: MadeCertificates, entrance: TlsEntrance) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from goqueue.model.errors import InvalidRequest
 from goqueue.server.tls.making import make_certificates
@@ -33,7 +32,7 @@ def test_a_ca_a_broker_and_a_client(tmp_path: Path) -> None:
     assert made.client is not None
     client = read(made.client)
     client.verify_directly_issued_by(ca)
-    assert distinguished_name(client.public_bytes(Encoding.DER)) == ("CN=alice")
+    assert distinguished_name(client) == "CN=alice"
     context = ssl.create_default_context(cafile=str(made.ca))
     context.load_cert_chain(str(made.client), str(made.client_key))
 
@@ -55,7 +54,7 @@ def test_what_is_there_is_kept_unless_it_is_renewed(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("client", ["../x", "ca", "broker", "", ".hidden"])
+@pytest.mark.parametrize("client", ["../x", "ca", "broker", "master", "revoked", "", ".hidden"])
 def test_names_of_clients_that_are_no_names_of_files(tmp_path: Path, client: str) -> None:
     with pytest.raises(InvalidRequest, match="client"):
         make_certificates(tmp_path, ["localhost"], client=client)
