@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
-from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY
+from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY, ReceivingAnywhere
 from goqueue.model.companions import QUEUE_STATE, companion_of
 from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import (
@@ -341,6 +341,38 @@ async def test_a_consumer_that_has_all_it_may_have_leaves_the_rest_to_others(nod
     await publish(brokers[0], b"c", index=1)
     await settle(brokers[2], [first])
     assert values(await full) == [b"c"]
+
+
+@with_nodes
+async def test_consumers_that_have_all_they_may_have_wait_quietly(nodes: Nodes) -> None:
+    brokers = await three(nodes, 2, queue_max_in_flight_per_consumer="1")
+    at = {"a": brokers[0], "b": brokers[0], "c": brokers[1], "d": brokers[1]}
+    for index in range(2):
+        await publish(brokers[0], *(b"%d" % count for count in range(20)), index=index)
+    for member, broker in at.items():
+        for _ in range(2):
+            assert len(await receive(broker, 1, member=member)) == 1
+    looks = 0
+    look = ReceivingAnywhere._look
+
+    async def counted(self: ReceivingAnywhere, *args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(self, *args)
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(ReceivingAnywhere, "_look", counted)
+        readers = [
+            asyncio.create_task(receive(broker, member=member, wait_ms=60_000))
+            for member, broker in at.items()
+        ]
+        await nodes.until(lambda: looks >= len(readers))
+        # What asks other brokers as often as they could.
+        for _ in range(50):
+            assert len(await receive(brokers[2], 1, member="e")) <= 1
+        assert looks - 50 <= 3 * len(readers)
+        for reader in readers:
+            reader.cancel()
 
 
 @with_nodes
