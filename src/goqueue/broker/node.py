@@ -193,6 +193,7 @@ class Node:
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)
         self.queues = Queues(self, max_queues=config.max_queues)
+        self.queues.registry.check_new_group = self.quotas.limits.check_group
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)

@@ -183,17 +183,23 @@ class PartitionLog(LogExtent):
         except OSError:
             return None
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, up_to: int) -> TimestampedOffset | None:
-        """The first record, below `up_to`, with this timestamp or a later one."""
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, up_to: int, messages_from: int | None = None
+    ) -> TimestampedOffset | None:
+        """The first record, below `up_to`, with this timestamp or a later one.
+
+        `messages_from`: from there on, and no marker.
+        """
         start = self._log_start_offset
         self._check_range(start)
         try:
             return find_timestamp(
                 self._segments.all,
                 timestamp_ms,
-                start=start,
+                start=max(start, messages_from or 0),
                 up_to=up_to,
                 bounds=self.config.decoding_bounds,
+                without_markers=messages_from is not None,
             )
         except OSError as error:
             raise self._read_failed(start, error) from error

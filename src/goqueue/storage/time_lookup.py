@@ -22,6 +22,7 @@ def find_timestamp(
     start: int,
     up_to: int,
     bounds: DecodingBounds,
+    without_markers: bool = False,
 ) -> TimestampedOffset | None:
     """The first record in [start, up_to) with this timestamp or a later one."""
     for segment in segments:
@@ -31,6 +32,8 @@ def find_timestamp(
             if header.base_offset >= up_to:
                 return None
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < start:
+                continue
+            if without_markers and header.is_control:
                 continue
             batch = segment.batch(position, header)
             if batch is None:

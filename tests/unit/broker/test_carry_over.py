@@ -47,7 +47,7 @@ from goqueue.model.transactions.messages import EndTransaction
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.log_extent import LogExtent
-from tests.callers import ANYONE
+from tests.callers import ANYONE, SQS_READER
 from tests.live_folders import copy_live
 from tests.stored_records import read_records
 from tests.unit.broker.delay_bench import (
@@ -109,12 +109,12 @@ async def drained(broker: Node, group: str, topic: str, *, in_order: bool = Fals
     found: list[str] = []
     while True:
         request = Receive(max_messages=10, start="earliest", in_order=in_order)
-        taken = await queues.receive(ANYONE, group, topic, request)
+        taken = await queues.receive(SQS_READER, group, topic, request)
         if not taken:
             return found
         found += [(each.record.value or b"").decode() for each in taken]
         wanted = [Settlement(each.receipt, AckAction.ACCEPT, None) for each in taken]
-        await queues.settle(ANYONE, group, wanted)
+        await queues.settle(SQS_READER, group, wanted)
 
 
 async def check_queues(broker: Node, expected: Expected) -> None:

@@ -12,6 +12,14 @@ from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline, TooManyInFlight, UnknownQueue
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import (
+    JOIN_EPOCH,
+    Client,
+    ConsumerGroupHeartbeat,
+    OffsetCommit,
+    OffsetToCommit,
+)
 from goqueue.model.queues.dead_letters import REDRIVE_GROUP, Redriven
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
@@ -888,5 +896,58 @@ def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
             received, turns = await result_and_turns(receive(broker))
             assert received == []
             assert turns >= partitions - 1
+
+    asyncio.run(scenario())
+
+
+def test_a_group_is_deleted_with_its_queues_and_begins_anew(open_broker: OpenBroker) -> None:
+    async def drain(broker: Node) -> int:
+        taken = await receive(broker)
+        for each in taken:
+            assert await acknowledge(broker, each, AckAction.ACCEPT) is QueueError.NONE
+        return len(taken)
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, 2)
+            await publish(broker, b"a", b"b")
+            groups = BrokerService(broker).groups
+            assert await drain(broker) == 2
+            # It also has offsets, and so is no group of queues alone.
+            offset = OffsetToCommit(topic="t", partition=0, offset=1)
+            await groups.commit(ANYONE, OffsetCommit(group_id="g", offsets=(offset,)))
+            assert (await groups.delete(ANYONE, "g")).error is GroupError.NONE
+            assert broker.queues.registry.list_queues() == []
+            assert await drain(broker) == 2
+            await groups.find_and_delete(ANYONE, "g")
+        async with open_broker() as broker:
+            assert broker.queues.registry.list_queues() == []
+            assert await drain(broker) == 2
+            found = await BrokerService(broker).groups.delete(ANYONE, "other")
+            assert found.error is GroupError.GROUP_ID_NOT_FOUND
+            assert await drain(broker) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_group_with_members_keeps_its_queues(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"a")
+            assert len(await receive(broker)) == 1
+            groups = BrokerService(broker).groups
+            beat = ConsumerGroupHeartbeat(
+                group_id="g",
+                member_id="m",
+                member_epoch=JOIN_EPOCH,
+                rebalance_timeout_ms=60_000,
+                subscribed_topics=("t",),
+                owned={},
+                client=Client(client_id="test"),
+            )
+            await groups.consumer_heartbeat(ANYONE, beat)
+            assert (await groups.delete(ANYONE, "g")).error is GroupError.NON_EMPTY_GROUP
+            assert len(broker.queues.registry.list_queues()) == 1
 
     asyncio.run(scenario())

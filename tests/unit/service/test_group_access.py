@@ -1,11 +1,12 @@
 """Who may join which groups, and read, see and forget offsets of which topics."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import (
     ClusterAccessDenied,
     GroupAccessDenied,
@@ -25,11 +26,12 @@ from goqueue.model.groups.messages import (
     OffsetToCommit,
 )
 from goqueue.model.names import topic_partition
+from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
-from tests.callers import ANYONE
+from tests.callers import ANYONE, SQS_READER
 from tests.publishing import publish
 from tests.rules import Grant, Granted, cluster, group, topic
 from tests.unit.broker.conftest import OpenBroker
@@ -283,3 +285,39 @@ async def test_who_joins_must_be_allowed_to_read_every_topic(broker: Node) -> No
     wanted = ClassicJoin(group_id="new", topics=("open", SECRET), client=CLIENT)
     with pytest.raises(TopicAccessDenied):
         await service.members.join(ANYONE, wanted)
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+@pytest.mark.parametrize("name", ["sqs", "goqueue.redrive"])
+async def test_the_brokers_own_groups_are_not_for_clients(
+    broker: Node, name: str, tenant: str
+) -> None:
+    """Also while security is off, and of tenants."""
+    inner = f"{tenant}@{name}" if tenant else name
+    service = BrokerService(broker)
+    for door in (Door.HTTP, Door.KAFKA):
+        caller = Caller(principal=Principal("User", "alice", tenant), door=door)
+        forbidden: list[Awaitable[object]] = [
+            service.groups.delete(caller, inner),
+            service.groups.find_and_delete(caller, inner),
+            service.groups.delete_offsets(caller, OffsetDelete(group_id=inner, topics={})),
+            service.groups.commit(caller, OffsetCommit(group_id=inner, offsets=())),
+            service.groups.heartbeat(
+                caller, Heartbeat(group_id=inner, member_id="m", generation_id=1)
+            ),
+            service.share_groups.delete_offsets(caller, inner, ["open"]),
+            service.queues.receive(caller, inner, "open", Receive(max_messages=1, start="latest")),
+            service.queues.settle(caller, inner, []),
+        ]
+        for asked in forbidden:
+            with pytest.raises(GroupAccessDenied, match=f"'{name}' is the broker's own"):
+                await asked
+
+
+async def test_sqs_reads_with_its_own_group(broker: Node) -> None:
+    request = Receive(max_messages=1)
+    queues = BrokerService(broker).queues
+    [found] = await queues.receive(SQS_READER, "sqs", "open", request)
+    assert found.record.value == b"open"
+    with pytest.raises(GroupAccessDenied):
+        await queues.receive(SQS_READER, "goqueue.redrive", "open", request)

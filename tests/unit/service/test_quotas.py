@@ -22,6 +22,7 @@ from goqueue.model.security.quotas import (
     QuotaEntity,
     QuotaExceeded,
 )
+from goqueue.model.security.tenant_limits import TenantLimit
 from goqueue.model.security.tenants import Tenant
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -158,6 +159,17 @@ async def test_groups_of_a_tenant(node: Node, service: BrokerService) -> None:
     )
     with pytest.raises(TooManyGroups, match="limit groups"):
         await service.groups.commit(ALICE, OffsetCommit(group_id="acme@g", offsets=commit))
+    # Groups that read queues are groups.
+    request = Receive(max_messages=1, start="earliest")
+    with pytest.raises(TooManyGroups, match="limit groups"):
+        await service.queues.receive(ALICE, "acme@q", "acme@a", request)
+    await limit(node, groups=1)
+    assert await service.queues.receive(ALICE, "acme@q", "acme@a", request)
+    assert node.quotas.limits.usage("acme")[TenantLimit.GROUPS] == 1
+    with pytest.raises(TooManyGroups, match="limit groups"):
+        await service.groups.commit(ALICE, OffsetCommit(group_id="acme@g", offsets=commit))
+    with pytest.raises(TooManyGroups, match="limit groups"):
+        await service.queues.receive(ALICE, "acme@r", "acme@a", request)
 
 
 async def test_partitions_made_and_deleted_count(node: Node, service: BrokerService) -> None:

@@ -101,6 +101,9 @@ class GroupsAnywhere:
         return await self._ask(CONSUMER, Look(group))
 
     async def delete(self, group: DeletableGroup) -> DeleteGroupResult:
+        if not self._groups.state.exists:
+            # There are no coordinators, but there may be queues of this name.
+            return await self._groups.delete(group)
         return await self._ask(DELETE, Delete(group))
 
     async def fetch_offsets(

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
@@ -95,7 +95,7 @@ class Groups:
         self._host = host
         self._max_groups = config.max_groups
         # Raises where a group must not be made beside those that are there.
-        self.check_new: Callable[[str, Iterable[str]], None] = lambda _name, _known: None
+        self.check_new: Callable[[str], None] = lambda _name: None
         self._max_bytes = config.all_groups_max_bytes
         self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
@@ -111,7 +111,8 @@ class Groups:
         self._topics: tuple[Mapping[str, TopicView], Topics] = ({}, Topics())
         # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
-        self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
+        # The latter deletes its queues, and says whether there were any.
+        self.before_delete: Callable[[DeletableGroup], Awaitable[bool]] | None = None
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
         self.offsets_committed: Callable[[OffsetCommit, OffsetCommitResult], None] | None = None
         # Set by those who keep members: which groups this broker coordinates anew, or no longer.
@@ -362,9 +363,18 @@ class Groups:
             raise GroupRefused(GroupError.GROUP_ID_NOT_FOUND)
 
     async def delete(self, group: DeletableGroup) -> DeleteGroupResult:
-        if self.before_delete is not None:
-            await self.before_delete(group)
-        return await self._ask(group, untimed(GroupMachine.delete_group, group))
+        """First what it has of queues, then the group: a crash in between can be done again. One
+        that reads queues over HTTP has nothing but these."""
+        result = DeleteGroupResult(group_id=group, error=GroupError.GROUP_ID_NOT_FOUND)
+        shard = await self.state.shard_for(group) if self.state.exists else None
+        if shard is not None and shard.machine.has_members(group):
+            return structs.replace(result, error=GroupError.NON_EMPTY_GROUP)
+        has_queues = self.before_delete is not None and await self.before_delete(group)
+        if shard is not None:
+            result = await self._ask(group, untimed(GroupMachine.delete_group, group))
+        if has_queues and result.error is GroupError.GROUP_ID_NOT_FOUND:
+            return structs.replace(result, error=GroupError.NONE)
+        return result
 
     def use_settings(self, config: BrokerConfig) -> None:
         """Members learn of other times with their next heartbeat; what is there already stays."""
@@ -433,7 +443,7 @@ class Groups:
                 raise TooManyGroups(
                     f"group {group!r} would be one more than max.groups ({self._max_groups})"
                 )
-            self.check_new(group, self.names())
+            self.check_new(group)
         return await shard.execute(command)
 
 

@@ -1,8 +1,9 @@
 """Single records, for readers that do not speak in batches."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.fetching import Finder, fetch
@@ -14,6 +15,13 @@ from goqueue.model.log import FetchedPart, FetchPart, Isolation, PassedOver, Rec
 from goqueue.model.names import topic_partition
 from goqueue.model.records import Record
 from goqueue.model.rights import ReadableTopic
+
+# What a record is expected to take: every batch of a read is checked, also those that are not
+# asked for. Where that is too little, the next read is larger.
+RECORD_BYTES: Final = 1024
+READ_GROWTH: Final = 4
+# A page that is still not full then goes out as it is.
+READS_MAX: Final = 17
 
 
 class RecordRun(NamedTuple):
@@ -34,34 +42,72 @@ async def read_records(
     max_bytes: int,
     max_wait_ms: int = 0,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    until_ms: int | None = None,
 ) -> RecordPage:
-    """Records from `offset` on. `next_offset` is where to go on, also past what was left out."""
-    [found] = await fetch(
-        find,
-        [FetchPart(topic, index, offset, max_bytes)],
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=max_bytes,
-        isolation=isolation,
+    """Records from `offset` on, before the first of `until_ms` or later.
+
+    `next_offset` is where to go on, also past what was left out. One read of the log is rarely all
+    of it: it ends with its segment, with the epoch of its leader and with what is expected to be
+    enough, and may hold nothing but markers and what was aborted.
+    """
+    page = RecordPage(records=[], next_offset=offset, high_watermark=-1, log_start_offset=-1)
+    give_up_at = asyncio.get_running_loop().time() + max_wait_ms / 1000
+    left_bytes, read_bytes = max_bytes, limit * RECORD_BYTES
+    for _ in range(READS_MAX):
+        is_empty = not page.records and not page.passed_over
+        left_ms = (give_up_at - asyncio.get_running_loop().time()) * 1000 if is_empty else 0
+        [found] = await fetch(
+            find,
+            [FetchPart(topic, index, page.next_offset, min(read_bytes, left_bytes))],
+            max_wait_ms=max(round(left_ms), 0),
+            min_bytes=1,
+            max_bytes=min(read_bytes, left_bytes),
+            isolation=isolation,
+        )
+        if found.error is not None:
+            if is_empty:
+                raise found.error
+            # Whoever goes on from there hears of it.
+            break
+        partition = find(topic, index)
+        run = await committed_records(
+            found,
+            page.next_offset,
+            limit=limit - len(page.records),
+            max_bytes=left_bytes,
+            decoder=partition.decoder,
+            bounds=partition.config.decoding_bounds,
+        )
+        has_moved = run.next_offset > page.next_offset
+        late = next((each.offset for each in run.records if _is_late(each, until_ms)), None)
+        if late is not None:
+            run = before(late, run)
+        page = RecordPage(
+            records=page.records + run.records,
+            next_offset=run.next_offset,
+            high_watermark=found.high_watermark,
+            log_start_offset=found.log_start_offset,
+            until_offset=late,
+            passed_over=[*page.passed_over, *run.passed_over],
+        )
+        left_bytes -= sum(map(content_bytes, run.records))
+        read_bytes *= READ_GROWTH
+        is_full = len(page.records) >= limit or left_bytes <= 0
+        if is_full or late is not None or not has_moved:
+            break
+    return page
+
+
+def before(end: int, run: RecordRun) -> RecordRun:
+    return RecordRun(
+        [record for record in run.records if record.offset < end],
+        min(run.next_offset, end),
+        [passed for passed in run.passed_over if passed.first_offset < end],
     )
-    if found.error is not None:
-        raise found.error
-    partition = find(topic, index)
-    run = await committed_records(
-        found,
-        offset,
-        limit=limit,
-        max_bytes=max_bytes,
-        decoder=partition.decoder,
-        bounds=partition.config.decoding_bounds,
-    )
-    return RecordPage(
-        records=run.records,
-        next_offset=run.next_offset,
-        high_watermark=found.high_watermark,
-        log_start_offset=found.log_start_offset,
-        passed_over=run.passed_over,
-    )
+
+
+def _is_late(record: Record, until_ms: int | None) -> bool:
+    return until_ms is not None and record.timestamp_ms >= until_ms
 
 
 async def committed_records(

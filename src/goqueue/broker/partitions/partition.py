@@ -326,7 +326,11 @@ class Partition(ReadableCopy):
 
     # --- reading --------------------------------------------------------------------------
 
-    async def list_offset(self, timestamp: int, *, isolation: Isolation) -> ListedOffset:
+    async def list_offset(
+        self, timestamp: int, *, isolation: Isolation, messages_from: int | None = None
+    ) -> ListedOffset:
+        """Of a time that is not special, the first record of this time or later. As in Kafka that
+        may be a marker, unless `messages_from` says where to begin to look for messages."""
         self.check_online()
         log = self.log
         up_to = self.readable_end(isolation)
@@ -340,7 +344,10 @@ class Partition(ReadableCopy):
             found = await loop.run_in_executor(self._readers, log.max_timestamp)
         else:
             found = await loop.run_in_executor(
-                self._readers, lambda: log.offset_for_timestamp(timestamp, up_to=up_to)
+                self._readers,
+                lambda: log.offset_for_timestamp(
+                    timestamp, up_to=up_to, messages_from=messages_from
+                ),
             )
         if found is None or found.offset >= up_to:
             self._check_knows_its_end()

@@ -82,11 +82,11 @@ class FetchWaiter(Waiter):
                 partition.waiters.pop(self, None)
 
 
-def credit_all(waiters: dict[Waiter, None], readable_bytes: int) -> None:
+def credit_all(waiters: Iterable[Waiter], readable_bytes: int) -> None:
     for waiter in tuple(waiters):
         waiter.credit(readable_bytes)
 
 
-def wake_all(waiters: dict[Waiter, None]) -> None:
+def wake_all(waiters: Iterable[Waiter]) -> None:
     for waiter in tuple(waiters):
         waiter.wake()

@@ -163,9 +163,12 @@ class Queues:
         """Nothing of what is there now is delivered any more; readers by offset keep it."""
         await self._resetting.purge(group, topic)
 
-    async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
-        """All queues of a group, or those that it has of one topic: all of them, or an error."""
-        await self._resetting.delete(group, topic)
+    async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> bool:
+        """All queues of a group, or those that it has of one topic: all of them, or an error.
+
+        Whether there were any.
+        """
+        return await self._resetting.delete(group, topic)
 
     async def _open_for_redrive(self, letters: str) -> None:
         topic = own_read(letters, OwnWork.REDRIVE)

@@ -100,6 +100,8 @@ class QueueRegistry:
         self.reads_uncommitted: set[str] = set()
         self._count = 0
         self._counted_at_ms = 0
+        # Raises where a group must not be made beside those that are there.
+        self.check_new_group: Callable[[str], None] = lambda _group: None
         self.state = QueueStates(host, make=self._make, perform=perform)
         host.calls.serve(OPEN, self._open_here)
 
@@ -245,6 +247,7 @@ class QueueRegistry:
         stored = shard.machine.settings(key)
         if stored is None:
             self._check_room(key, topic)
+            self.check_new_group(key.group)
             if self.child_start is not None:
                 start = await self.child_start(key, topic, start)
             offset = await self._start_offset(topic, key.partition, start)
@@ -360,15 +363,20 @@ class QueueRegistry:
         if answer.error is not QueueError.NONE:
             raise InvalidRequest(f"group {group!r} has no queue of {topic}-{index}")
 
-    async def delete(self, request: DeleteQueues) -> None:
+    async def delete(self, request: DeleteQueues) -> bool:
+        """What is led here; whether there was anything."""
         if request.topic_id is None:
             shards = await self.state.all_shards()
         else:
             shards = await self.state.shards_of(request.topic_id)
+        had_any = False
         for shard in shards:
-            await shard.execute(untimed(QueueMachine.delete_queues, request))
+            if shard.machine.list_queues(request.group):
+                answer = await shard.execute(untimed(QueueMachine.delete_queues, request))
+                had_any = had_any or bool(answer.deleted)
         self.forget(request.concerns)
         self._forget_elsewhere(request)
+        return had_any
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)

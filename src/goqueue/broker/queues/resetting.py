@@ -100,11 +100,15 @@ class QueueResetting:
 
     # --- deletion -------------------------------------------------------------------------
 
-    async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
-        """All queues of a group, or those that it has of one topic: all of them, or an error."""
+    async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> bool:
+        """All queues of a group, or those that it has of one topic: all of them, or an error.
+
+        Whether there were any.
+        """
         request = DeleteState(group, None if topic is None else self._host.topic(topic).id)
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + LEADER_PATIENCE_S
+        had_any = False
         while True:
             leaders = self._leaders(request.topic_id)
             failure: GoQueueError | None = None
@@ -113,8 +117,9 @@ class QueueResetting:
             else:
                 gathered = await self._host.calls.gather(DELETE, request)
                 failure = next(iter(gathered.failures.values()), None)
+                had_any = had_any or any(gathered.answers.values())
                 if failure is None and leaders == self._leaders(request.topic_id):
-                    return
+                    return had_any
             # What is deleted twice is deleted once.
             if failure is not None and not isinstance(failure, PASSING):
                 raise failure
@@ -133,9 +138,9 @@ class QueueResetting:
 
     async def _delete_here(self, asked: DeleteState) -> bool:
         request = DeleteQueues(group=asked.group, topic_id=asked.topic_id)
-        await self._registry.delete(request)
+        had_any = await self._registry.delete(request)
         self._forget(request.concerns)
-        return True
+        return had_any
 
     def _forget(self, concerns: Callable[[QueueKey], bool]) -> None:
         """What begins anew begins with the parents of partitions that were split."""

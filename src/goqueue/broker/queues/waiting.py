@@ -2,7 +2,8 @@
 
 Whoever is woken looks. If it saw something, there may be more: it wakes the next in line. If it saw
 nothing, the others would see nothing either. Who may not have more just now cannot tell: it lets
-the next in line look, and waits beside the line.
+the next in line look, and waits beside the line. But only one that has not begun to look since
+something last happened: two such readers whose looks overlap would wake each other without end.
 
 Readers of queues that another broker leads stand in a line here, too; `LinesElsewhere` wakes it.
 """
@@ -35,20 +36,25 @@ Watched = Sequence[LedQueue | tuple[QueuesElsewhere, None]]
 class _Line(FetchWaiter):
     """Waits at a partition on behalf of all readers of one queue."""
 
-    __slots__ = ("aside", "members", "partition")
+    __slots__ = ("aside", "events", "members", "partition")
 
     def __init__(self, partition: Partition | None) -> None:
         super().__init__(1)
         self.partition = partition
-        self.members: dict[Waiter, None] = {}
+        # How often something happened in the queue.
+        self.events = 0
+        # In line, with how often something had happened before each began to look.
+        self.members: dict[Waiter, int] = {}
         # Not in line: everything wakes them, but nobody in line does.
         self.aside: dict[Waiter, None] = {}
 
     def credit(self, readable_bytes: int) -> None:
+        self.events += 1
         credit_all(self.aside, readable_bytes)
         self.wake_next()
 
     def wake(self) -> None:
+        self.events += 1
         if self.partition is None or self.partition.offline_reason is None:
             wake_all(self.aside)
             self.wake_next()
@@ -57,6 +63,7 @@ class _Line(FetchWaiter):
             self.wake_everyone()
 
     def wake_everyone(self) -> None:
+        self.events += 1
         wake_all(self.aside)
         wake_all(self.members)
 
@@ -65,6 +72,12 @@ class _Line(FetchWaiter):
         if first is not None:
             del self.members[first]
             first.wake()
+
+    def wake_unaware(self) -> None:
+        """The next in line, unless it has begun to look since something last happened. Those
+        behind it began later."""
+        if next(iter(self.members.values()), self.events) < self.events:
+            self.wake_next()
 
 
 class QueueLines:
@@ -92,7 +105,10 @@ class QueueLines:
         place = PlaceInLine(self, [key for key, _ in watched])
         for key, partition in watched:
             line = self._line(key, partition)
-            (line.members if in_line else line.aside)[place.waiter] = None
+            if in_line:
+                line.members[place.waiter] = line.events
+            else:
+                line.aside[place.waiter] = None
         try:
             yield place
         finally:
@@ -101,6 +117,9 @@ class QueueLines:
             for key in place.keys_for_next() if in_line else ():
                 if key in self._lines:
                     self._lines[key].wake_next()
+            for key in place.full:
+                if key in self._lines:
+                    self._lines[key].wake_unaware()
 
     def step_aside(self, waiter: FetchWaiter, key: LineKey) -> None:
         """Let the next in line have what this one was woken for."""
@@ -108,7 +127,7 @@ class QueueLines:
         if line is not None:
             line.members.pop(waiter, None)
             line.aside[waiter] = None
-            line.wake_next()
+            line.wake_unaware()
 
     def _line(self, key: LineKey, partition: Partition | None) -> _Line:
         line = self._lines.get(key)
@@ -133,13 +152,14 @@ class QueueLines:
 class PlaceInLine:
     """Of one reader for one look, in the lines of all queues that it wants something from."""
 
-    __slots__ = ("_full", "_is_owed", "_keys", "_lines", "_seen", "waiter")
+    __slots__ = ("_is_owed", "_keys", "_lines", "_seen", "full", "waiter")
 
     def __init__(self, lines: QueueLines, keys: Sequence[LineKey]) -> None:
         self.waiter = FetchWaiter(1)
         self._lines = lines
         self._keys = keys
-        self._full: Collection[LineKey] = ()
+        # Queues that it may not have more of just now.
+        self.full: Collection[LineKey] = ()
         # Until it has looked, it must be taken for one that would have seen something in all.
         self._seen: Sequence[LineKey] = keys
         self._is_owed = True
@@ -149,13 +169,13 @@ class PlaceInLine:
 
         `full` are those of them of which this reader may not have more just now.
         """
-        self._seen = seen
-        self._full = full
+        self._seen = [key for key in seen if key not in full]
+        self.full = full
 
     async def wait(self, wait_s: float) -> None:
-        for key in self._full:
+        for key in self.full:
             self._lines.step_aside(self.waiter, key)
-        self._seen = [key for key in self._seen if key not in self._full]
+        self.full = ()
         await self.waiter.wait((), wait_s)
         # The look that this was woken for comes next, from a place of its own.
         self._is_owed = False

@@ -95,15 +95,23 @@ class TenantLimits:
 
     # --- groups and connections -----------------------------------------------------------
 
-    def check_group(self, name: str, known: Iterable[str]) -> None:
-        """Before a group is made; `known` are those that this broker coordinates."""
+    def check_group(self, name: str) -> None:
+        """Before a group is made, or reads its first queue."""
         tenant, separator, _ = name.partition(SEPARATOR)
         if separator and self.limit(tenant, TenantLimit.GROUPS) is not None:
+            found = self._groups(tenant)
+            if name in found:
+                return
             try:
-                self._check(tenant, TenantLimit.GROUPS, sum(1 for _ in _named(tenant, known)) + 1)
+                self._check(tenant, TenantLimit.GROUPS, len(found) + 1)
             except LimitReached as error:
                 # Which group members of every kind know.
                 raise TooManyGroups(error.message) from None
+
+    def _groups(self, tenant: str) -> set[str]:
+        """Those that this broker coordinates, and those that have queues of what it leads."""
+        queues = (key.group for key in self._node.queues.registry.list_queues())
+        return {*_named(tenant, self._node.groups.names()), *_named(tenant, queues)}
 
     def joined(self, tenant: str) -> None:
         """A connection has logged in."""
@@ -127,7 +135,7 @@ class TenantLimits:
             TenantLimit.TOPICS: len(names),
             TenantLimit.PARTITIONS: sum(len(image.topics[name].partitions) for name in names),
             TenantLimit.STORAGE: self._stored_bytes(tenant),
-            TenantLimit.GROUPS: sum(1 for _ in _named(tenant, self._node.groups.names())),
+            TenantLimit.GROUPS: len(self._groups(tenant)),
             TenantLimit.CONNECTIONS: self._connections[tenant],
             TenantLimit.IN_FLIGHT: self._in_flight(tenant),
         }

@@ -11,16 +11,15 @@ from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
 from goqueue.model.calls import Unanswered
 from goqueue.model.queues.dead_letters import (
-    REDRIVE_GROUP,
     Redriven,
     StoredDeadLetter,
     dead_letter_topic,
 )
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import DescribedQueue, QueueDescription
+from goqueue.model.queues.own_groups import OWN_GROUPS
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
-from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.tenants import inner_name
 from goqueue.pace import in_slices
@@ -32,8 +31,6 @@ from goqueue.service.security.audited import audited
 DESCRIBING_MAX: Final = 2
 # Topics with no more partitions do not stand in that line.
 NARROW_PARTITIONS: Final = 100
-# Groups that the broker reads queues with by itself, and for SQS.
-_OWN_GROUPS: Final = (SQS_GROUP, REDRIVE_GROUP)
 
 
 class DescribedQueues(NamedTuple):
@@ -119,7 +116,7 @@ class QueueService:
         return DescribedQueues(seen, gathered.unanswered)
 
     def _sees(self, caller: Caller, group: str, topic: str) -> bool:
-        if group in _OWN_GROUPS:
+        if group in OWN_GROUPS:
             # The queues of all tenants have these; each knows its own ones by their name.
             group = inner_name(caller.principal.tenant, group)
         sees_group = self._access.allows(caller, Resource.GROUP, group, Verb.DESCRIBE)

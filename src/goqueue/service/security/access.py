@@ -75,6 +75,7 @@ from goqueue.model.security.users import USER_KIND
 from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.security.allowed_waits import AllowedWaits
 from goqueue.service.security.denials import denied, word
+from goqueue.service.security.own_groups import check_not_own
 from goqueue.service.security.own_topics import LOOKING, allow, is_inner
 from goqueue.service.security.ownership import OF_TENANTS, Ownership, local
 from goqueue.service.security.rule_asking import Rules
@@ -199,6 +200,7 @@ class Access:
 
     def readable_group(self, caller: Caller, name: str) -> ReadableGroup:
         self._check(caller, Resource.GROUP, name, Verb.READ)
+        check_not_own(caller, name)
         return ReadableGroup(name)
 
     def describable_group(self, caller: Caller, name: str) -> DescribableGroup:
@@ -207,6 +209,7 @@ class Access:
 
     def deletable_group(self, caller: Caller, name: str) -> DeletableGroup:
         self._check(caller, Resource.GROUP, name, Verb.DELETE)
+        check_not_own(caller, name)
         return DeletableGroup(name)
 
     def inspectable_group(self, caller: Caller, name: str) -> InspectableGroup:
@@ -215,6 +218,7 @@ class Access:
 
     def configurable_group(self, caller: Caller, name: str) -> ConfigurableGroup:
         self._check(caller, Resource.GROUP, name, Verb.ALTER_CONFIGS)
+        check_not_own(caller, name)
         return ConfigurableGroup(name)
 
     def describable_groups(self, caller: Caller) -> DescribableGroups:

@@ -122,6 +122,10 @@ class GroupMachine:
     def has_group(self, group_id: str) -> bool:
         return group_id in self._registry.groups or group_id in self._table.by_group
 
+    def has_members(self, group_id: str) -> bool:
+        group = self._registry.groups.get(group_id)
+        return group is not None and not group.is_empty
+
     @property
     def held_bytes(self) -> int:
         """What is stored, and what members of the classic protocol said: that is stored only when

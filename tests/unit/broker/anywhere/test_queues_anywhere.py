@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
-from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY
+from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY, ReceivingAnywhere
 from goqueue.model.companions import QUEUE_STATE, companion_of
 from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import (
@@ -17,6 +17,7 @@ from goqueue.model.errors import (
     TooManyInFlight,
     UnknownQueue,
 )
+from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
@@ -25,7 +26,7 @@ from goqueue.model.queues.settling import Settled, Settlement, settle_all
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import DeletableGroup
-from tests.callers import ANYONE
+from tests.callers import ANYONE, SQS_READER
 from tests.publishing import publish as store
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
 from tests.unit.broker.test_uncommitted import commits_held
@@ -344,6 +345,38 @@ async def test_a_consumer_that_has_all_it_may_have_leaves_the_rest_to_others(nod
 
 
 @with_nodes
+async def test_consumers_that_have_all_they_may_have_wait_quietly(nodes: Nodes) -> None:
+    brokers = await three(nodes, 2, queue_max_in_flight_per_consumer="1")
+    at = {"a": brokers[0], "b": brokers[0], "c": brokers[1], "d": brokers[1]}
+    for index in range(2):
+        await publish(brokers[0], *(b"%d" % count for count in range(20)), index=index)
+    for member, broker in at.items():
+        for _ in range(2):
+            assert len(await receive(broker, 1, member=member)) == 1
+    looks = 0
+    look = ReceivingAnywhere._look
+
+    async def counted(self: ReceivingAnywhere, *args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(self, *args)
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(ReceivingAnywhere, "_look", counted)
+        readers = [
+            asyncio.create_task(receive(broker, member=member, wait_ms=60_000))
+            for member, broker in at.items()
+        ]
+        await nodes.until(lambda: looks >= len(readers))
+        # What asks other brokers as often as they could.
+        for _ in range(50):
+            assert len(await receive(brokers[2], 1, member="e")) <= 1
+        assert looks - 50 <= 3 * len(readers)
+        for reader in readers:
+            reader.cancel()
+
+
+@with_nodes
 async def test_too_many_in_flight_is_said_when_all_leaders_are_full(nodes: Nodes) -> None:
     brokers = await three(nodes, queue_max_in_flight="1")
     for index in range(3):
@@ -384,17 +417,19 @@ async def test_the_queues_of_sqs_have_their_settings_at_every_leader(nodes: Node
     request = Receive(max_messages=10, remembers=True)
     taken: list[Delivery] = []
     while len(taken) < 3:
-        taken += await brokers[1].service.queues.receive(ANYONE, SQS_GROUP, TOPIC, request)
+        taken += await brokers[1].service.queues.receive(SQS_READER, SQS_GROUP, TOPIC, request)
     again: list[Delivery] = []
     longer = Receive(max_messages=10, wait_ms=10_000, remembers=True)
     while len(again) < 3:
-        again += await brokers[2].service.queues.receive(ANYONE, SQS_GROUP, TOPIC, longer)
+        again += await brokers[2].service.queues.receive(SQS_READER, SQS_GROUP, TOPIC, longer)
     assert [each.delivery_count for each in again] == [2, 2, 2]
     assert {each.first_received_ms for each in again} == {each.first_received_ms for each in taken}
     # The last receipt settles a message also after its time.
     await asyncio.sleep(1.1)
     wanted = settle_all([each.receipt for each in again], AckAction.ACCEPT)
-    settled = await brokers[0].service.queues.settle(ANYONE, SQS_GROUP, wanted, outlives_lease=True)
+    settled = await brokers[0].service.queues.settle(
+        SQS_READER, SQS_GROUP, wanted, outlives_lease=True
+    )
     assert settled == [QueueError.NONE] * 3
 
 
@@ -516,7 +551,7 @@ async def test_a_queue_is_purged_at_all_leaders(nodes: Nodes) -> None:
     assert (await brokers[1].service.sqs_queues.counts(ANYONE, TOPIC)).visible == 3
     request = Receive(max_messages=10, until_empty=True)
     found: list[Delivery] = []
-    while some := await brokers[2].service.queues.receive(ANYONE, SQS_GROUP, TOPIC, request):
+    while some := await brokers[2].service.queues.receive(SQS_READER, SQS_GROUP, TOPIC, request):
         found += some
     assert values(found) == [b"new"] * 3
     starts = await brokers[0].node.queues.starts(
@@ -532,7 +567,10 @@ async def test_a_group_is_deleted_at_all_leaders_and_begins_anew(nodes: Nodes) -
         await publish(brokers[0], b"x", index=index)
     await settle(brokers[1], await receive_all(brokers[0], 3))
     assert await receive(brokers[0]) == []
-    await brokers[2].node.queues.delete(DeletableGroup("g"))
+    # It has no members or offsets, and nobody has made the topic of the coordinators.
+    await brokers[2].service.groups.find_and_delete(ANYONE, "g")
+    with pytest.raises(GroupRefused, match="no such group"):
+        await brokers[2].service.groups.find_and_delete(ANYONE, "g")
     for broker in brokers:
         assert (await broker.service.queues.describe_all(ANYONE)).queues == []
     assert len(await receive_all(brokers[0], 3)) == 3

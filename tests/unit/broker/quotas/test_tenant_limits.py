@@ -26,14 +26,19 @@ class World:
         }
         self.sizes = {"acme@a": 600, "acme@b": 300, "other@a": 9_000}
         self.groups = ["acme@one", "acme@two", "other@one", "mine"]
+        self.queue_groups: list[str] = []
         tenants = {"acme": Tenant(name="acme", limits=limits)}
         node: Any = SimpleNamespace(
             security=SimpleNamespace(image=SimpleNamespace(tenants=tenants)),
             image=SimpleNamespace(topics=self.topics),
             groups=SimpleNamespace(names=lambda: iter(self.groups)),
+            queues=SimpleNamespace(registry=SimpleNamespace(list_queues=self._list_queues)),
         )
         self.node = node
         self.limits = TenantLimits(cast(Any, node), lambda: self.now_ms)
+
+    def _list_queues(self) -> list[Any]:
+        return [SimpleNamespace(group=group) for group in self.queue_groups]
 
     @property
     def hosted(self) -> list[Any]:
@@ -62,8 +67,8 @@ def test_others_are_not_concerned() -> None:
         limits.check_topics(caller, 100)
         limits.check_storage(caller)
         limits.joined(caller.principal.tenant)
-    limits.check_group("other@new", ["other@one"])
-    limits.check_group("new", [])
+    limits.check_group("other@new")
+    limits.check_group("new")
 
 
 def test_stored_bytes_are_counted_anew_after_a_while() -> None:
@@ -80,10 +85,12 @@ def test_stored_bytes_are_counted_anew_after_a_while() -> None:
 
 def test_groups() -> None:
     world = World(groups=3)
-    world.limits.check_group("acme@new", world.groups)
-    world.groups.append("acme@three")
+    world.limits.check_group("acme@new")
+    # One that reads a queue, and one that does so besides.
+    world.queue_groups += ["acme@three", "acme@one", "other@two"]
     with pytest.raises(TooManyGroups, match="limit groups"):
-        world.limits.check_group("acme@new", world.groups)
+        world.limits.check_group("acme@new")
+    world.limits.check_group("acme@three")
 
 
 def test_connections_come_and_go() -> None:
@@ -99,13 +106,13 @@ def test_connections_come_and_go() -> None:
 
 def queues(in_flight: dict[str, int]) -> Any:
     """A registry of queues with so many messages of each topic in flight."""
-    keys = [SimpleNamespace(topic_id=topic) for topic in in_flight]
+    keys = [SimpleNamespace(topic_id=topic, group="acme@queue") for topic in in_flight]
     machine = SimpleNamespace(
         list_queues=lambda _group: keys,
         look=lambda key, _one, _two: SimpleNamespace(in_flight=in_flight[key.topic_id]),
     )
     state = SimpleNamespace(loaded_shards=lambda: [SimpleNamespace(machine=machine)])
-    return SimpleNamespace(registry=SimpleNamespace(state=state))
+    return SimpleNamespace(registry=SimpleNamespace(state=state, list_queues=lambda: keys))
 
 
 def test_messages_in_flight_are_counted_as_they_are_handed_out() -> None:
@@ -131,7 +138,7 @@ def test_usage_tells_all_that_is_counted() -> None:
         TenantLimit.TOPICS: 2,
         TenantLimit.PARTITIONS: 5,
         TenantLimit.STORAGE: 900,
-        TenantLimit.GROUPS: 2,
+        TenantLimit.GROUPS: 3,
         TenantLimit.CONNECTIONS: 1,
         TenantLimit.IN_FLIGHT: 6,
     }

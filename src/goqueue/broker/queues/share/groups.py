@@ -22,7 +22,6 @@ from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.model.calls import Method
 from goqueue.model.errors import GoQueueError
-from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
     OpenedShareGroup,
@@ -170,12 +169,10 @@ class ShareGroups:
         await self._queues.delete(group, topic)
         self._share_queues.forget(group)
 
-    async def _before_delete(self, group: DeletableGroup) -> None:
-        """First what was acknowledged, then the group: a crash in between can be done again."""
-        found = await self.check_empty(group, may_make=False)
-        if found.error is GroupError.NONE:
-            await self._queues.delete(group)
-            self._share_queues.forget(group)
+    async def _before_delete(self, group: DeletableGroup) -> bool:
+        had_queues = await self._queues.delete(group)
+        self._share_queues.forget(group)
+        return had_queues
 
 
 async def _logged(work: Coroutine[None, None, None]) -> None:
