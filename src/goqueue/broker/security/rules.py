@@ -1,12 +1,13 @@
 """Rules as they are kept: made, listed, removed. A rule has no parts that change."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from goqueue.broker.security.tenant_shares import TenantShares
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Put
-from goqueue.model.errors import PolicyViolation
 from goqueue.model.rights import AlterableCluster, DescribableCluster
 from goqueue.model.security.rule_filters import RuleFilters
 from goqueue.model.security.rules import Rule, RuleFilter, check_rule, rule_id
@@ -19,25 +20,36 @@ RULES_MAX: Final = 100_000
 
 
 class RuleBook:
-    def __init__(self, changes: KeyChanges, follower: MetadataFollower) -> None:
+    def __init__(
+        self, changes: KeyChanges, follower: MetadataFollower, shares: TenantShares
+    ) -> None:
         self._changes = changes
         self._follower = follower
+        self._shares = shares
 
     async def matching(
         self, _cluster: DescribableCluster, wanted: Sequence[RuleFilter]
     ) -> list[Rule]:
         return list((await self._matching(wanted)).values())
 
-    async def add(self, _cluster: AlterableCluster, rules: Sequence[Rule]) -> None:
-        """Those that are there already stay as they are."""
+    async def add(
+        self, _cluster: AlterableCluster, rules: Sequence[Rule], *, is_administrator: bool = False
+    ) -> None:
+        """Those that are there already stay as they are. `is_administrator`: of the cluster."""
         new: dict[str, Rule] = {}
         async for rule in in_slices(rules):
             check_rule(rule)
             new[rule_id(rule)] = rule
         there = self._follower.image.security.rules
         new = {name: rule for name, rule in new.items() if name not in there}
-        if len(there) + len(new) > RULES_MAX:
-            raise PolicyViolation(f"there can be {RULES_MAX} rules at most")
+        for tenant, count in Counter(rule.tenant for rule in new.values()).items():
+            self._shares.check(
+                keys.SecurityKind.RULE,
+                RULES_MAX,
+                tenant,
+                count=count,
+                is_administrator=is_administrator,
+            )
         if new:
             kind = keys.SecurityKind.RULE
             puts = (Put(*keys.security_entry(kind, name, rule)) for name, rule in new.items())

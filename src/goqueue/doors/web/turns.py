@@ -8,13 +8,13 @@ nobody has logged in, everything begins at once.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-from goqueue.doors.web.line import Line
 from goqueue.model.caller import Principal
+from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.line import Line
 from goqueue.service.security.quotas import party_of
 
 # From one turn to the next; a request of another party waits for about one of them.
@@ -33,7 +33,7 @@ def begin_next(begun_max: int, seconds: float) -> int:
 
 
 class Turns:
-    def __init__(self, parties: Counter[str]) -> None:
+    def __init__(self, parties: Headcount) -> None:
         """`parties` are the tenants and users that are connected, and by how many connections; by
         whichever door."""
         self._parties = parties
@@ -85,7 +85,7 @@ class ConnectionParty:
 
     __slots__ = ("_parties", "_principal", "name")
 
-    def __init__(self, parties: Counter[str]) -> None:
+    def __init__(self, parties: Headcount) -> None:
         self._parties = parties
         self._principal: Principal | None = None
         # Empty until it is known; those of whom nothing is known yet are one party.
@@ -97,13 +97,11 @@ class ConnectionParty:
         self.leave()
         self._principal = principal
         self.name = party_of(principal)
-        self._parties[self.name] += 1
+        self._parties.add(self.name)
 
     def leave(self) -> None:
         """The connection is lost."""
         if self._principal is None:
             return
         self._principal = None
-        self._parties[self.name] -= 1
-        if not self._parties[self.name]:
-            del self._parties[self.name]
+        self._parties.remove(self.name)

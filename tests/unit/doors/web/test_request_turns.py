@@ -13,17 +13,27 @@ from hypothesis import strategies as st
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
-from goqueue.doors.web.line import Line
 from goqueue.doors.web.turns import BEGIN_MAX, TURN_SECONDS, Turns, begin_next
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
+from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.line import Line
 from goqueue.service.broker_service import BrokerService
 from tests.access.tenant_worlds import AllMay
 
 pytestmark = pytest.mark.anyio
 
 MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
-TWO = Counter({"acme@": 1, "zeta@": 1})
+
+
+def connected(**parties: int) -> Headcount:
+    held = Headcount()
+    for party, count in parties.items():
+        held.add(f"{party}@", count)
+    return held
+
+
+TWO = connected(acme=1, zeta=1)
 
 
 def filled(parties: str) -> Line[str]:
@@ -52,6 +62,19 @@ def test_who_comes_waits_for_one_of_each_other_party(before: str, taken: int) ->
     assert set(parties.values()) <= {1}
 
 
+@given(st.text("abc", min_size=1), st.data())
+def test_who_leaves_is_not_missed(waiting: str, data: st.DataObject) -> None:
+    line = filled(waiting)
+    left = data.draw(st.integers(0, len(waiting) - 1))
+    party = waiting[left]
+    line.leave(party, f"{party}{left}")
+    line.leave(party, f"{party}{left}")
+    assert len(line) == len(waiting) - 1
+    assert line.count(party) == waiting.count(party) - 1
+    taken = [line.take() for _ in range(len(line))]
+    assert sorted(taken) == sorted(f"{p}{n}" for n, p in enumerate(waiting) if n != left)
+
+
 def test_long_turns_have_fewer_requests_and_short_ones_more() -> None:
     assert begin_next(16, TURN_SECONDS * 1.1) == 8
     assert begin_next(1, 1.0) == 1
@@ -61,7 +84,7 @@ def test_long_turns_have_fewer_requests_and_short_ones_more() -> None:
 
 async def test_while_there_is_one_party_everything_begins_at_once() -> None:
     begun: list[int] = []
-    turns = Turns(Counter({"acme@": 500}))
+    turns = Turns(connected(acme=500))
     for number in range(100):
         turns.take("acme@", partial(begun.append, number))
     assert begun == list(range(100))
@@ -107,14 +130,14 @@ async def test_what_waits_when_the_door_closes_never_begins() -> None:
 
 
 def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
-    parties: Counter[str] = Counter()
+    parties = Headcount()
     party = Turns(parties).of_connection()
     assert party.name == ""
     party.seen(Principal("User", "alice", "acme"))
     party.seen(Principal("User", "bob", "acme"))
-    assert (party.name, parties) == ("acme@", {"acme@": 1})
+    assert (party.name, [*parties], parties.total) == ("acme@", ["acme@"], 1)
     party.seen(Principal("User", "carol"))
-    assert (party.name, parties) == ("carol", {"carol": 1})
+    assert (party.name, [*parties], parties.total) == ("carol", ["carol"], 1)
     party.leave()
     party.leave()
     assert not parties
