@@ -7,10 +7,15 @@ import pytest
 
 from goqueue.broker.security import keys, rules, tokens, users
 from goqueue.model.caller import Caller, Principal
-from goqueue.model.errors import PolicyViolation
+from goqueue.model.errors import PolicyViolation, TooManyGroups
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
 from goqueue.model.security.rules import Rule
+from goqueue.model.security.tenants import inner_name
+from goqueue.model.topics import NewTopic
+from goqueue.model.transactions.messages import InitProducerId
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
@@ -51,7 +56,7 @@ async def made_until_refused(service: BrokerService, make: Make, caller: Caller)
     for number in range(CAPACITY + 1):
         try:
             await make(service, caller, number)
-        except PolicyViolation:
+        except (PolicyViolation, TooManyGroups):
             return number
     raise AssertionError("nothing is bounded")
 
@@ -107,3 +112,53 @@ async def test_without_tenants_all_but_the_reserve_is_for_everybody(
         assert found > 0
         with pytest.raises(PolicyViolation, match=f"{CAPACITY} .* at most"):
             await make(service, ROOT, 1_000)
+
+
+async def make_group(service: BrokerService, caller: Caller, number: int) -> None:
+    tenant = caller.principal.tenant
+    offset = OffsetToCommit(topic=inner_name(tenant, "a"), partition=0, offset=1)
+    commit = OffsetCommit(group_id=inner_name(tenant, f"g{number}"), offsets=(offset,))
+    await service.groups.commit(caller, commit)
+
+
+async def make_queue(service: BrokerService, caller: Caller, number: int) -> None:
+    group, topic = (inner_name(caller.principal.tenant, each) for each in (f"g{number}", "a"))
+    wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
+    await service.queues.receive(caller, group, topic, wanted)
+
+
+async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"t{number}")
+    wanted = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    await service.transactions.init_producer_id(caller, wanted)
+
+
+async def make_topic(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"new{number}")
+    await service.topics.create(caller, NewTopic(name=name, partitions=2))
+
+
+@pytest.mark.parametrize(
+    ("setting", "make"),
+    [
+        ("max__groups", make_group),
+        ("max__queues", make_queue),
+        ("max__transactional__ids", make_transactional_id),
+        ("max__partitions__per__broker", make_topic),
+    ],
+)
+async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, make: Make) -> None:
+    per_make = 2 if make is make_topic else 1
+    limit = {setting: str(CAPACITY * per_make), "num__partitions": "1"}
+    async with open_broker(**SECURED, **limit) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        for caller in (boss("acme"), boss("zeta"), ROOT):
+            name = inner_name(caller.principal.tenant, "a")
+            await service.topics.create(caller, NewTopic(name=name))
+        many = await made_until_refused(service, make, boss("acme"))
+        few = await made_until_refused(service, make, boss("zeta"))
+        assert CAPACITY / 2 <= many < CAPACITY - 5
+        assert few >= CAPACITY // 2 // 3 - 1
+        for number in range(CAPACITY // 2 // 3 - 2):
+            await make(service, ROOT, number)
