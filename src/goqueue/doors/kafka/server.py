@@ -56,7 +56,9 @@ class KafkaDoor:
                 config.max_incremental_fetch_session_cache_slots,
                 max_parts=config.max_incremental_fetch_session_partitions,
             ),
-            share_sessions=ShareSessions(config.group_share_max_share_sessions),
+            share_sessions=ShareSessions(
+                config.group_share_max_share_sessions, service.share_groups.connection_lost
+            ),
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,
             call_room=CallRoom(calls_memory),

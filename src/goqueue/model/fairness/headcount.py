@@ -52,10 +52,10 @@ class Headcount:
             if not of_level:
                 del self._levels[level]
 
-    def gives_way(self, newcomer: str) -> str:
-        """Who loses one where there is no room and `newcomer` wants one: the party that has most,
-        which is `newcomer` itself if nobody has more."""
-        if self[newcomer] >= self._most:
+    def gives_way(self, newcomer: str, count: int = 1) -> str:
+        """Who loses something where there is no room and `newcomer` wants `count` more: the party
+        that has most, which is `newcomer` itself if nobody has as many as it would have then."""
+        if self[newcomer] + count > self._most:
             return newcomer
         return next(iter(self._levels[self._most]))
 
