@@ -32,6 +32,10 @@ def begin_next(begun_max: int, seconds: float) -> int:
     return min(BEGIN_MAX, begun_max + 1)
 
 
+def _nothing(_party: str) -> None:
+    """For those who need not know."""
+
+
 class Turns:
     def __init__(self, parties: Headcount) -> None:
         """`parties` are the tenants and users that are connected, and by how many connections; by
@@ -43,8 +47,9 @@ class Turns:
         self._is_due = False
         self._since = 0.0
 
-    def of_connection(self) -> "ConnectionParty":
-        return ConnectionParty(self._parties)
+    def of_connection(self, on_known: Callable[[str], None] = _nothing) -> "ConnectionParty":
+        """`on_known` is told whose it is, whenever that changes."""
+        return ConnectionParty(self._parties, on_known)
 
     def take(self, party: str, begin: Callable[[], None]) -> None:
         """Call `begin` when it is the party's turn; mostly now."""
@@ -83,24 +88,33 @@ class Turns:
 class ConnectionParty:
     """Whose requests come on a connection: those of whoever logged in with the last one."""
 
-    __slots__ = ("_parties", "_principal", "name")
+    __slots__ = ("_is_over", "_on_known", "_parties", "_principal", "name")
 
-    def __init__(self, parties: Headcount) -> None:
+    def __init__(self, parties: Headcount, on_known: Callable[[str], None]) -> None:
         self._parties = parties
+        self._on_known = on_known
+        self._is_over = False
         self._principal: Principal | None = None
         # Empty until it is known; those of whom nothing is known yet are one party.
         self.name = ""
 
     def seen(self, principal: Principal) -> None:
-        if principal is self._principal or principal == self._principal:
+        if principal is self._principal or principal == self._principal or self._is_over:
             return
-        self.leave()
+        self._leave()
         self._principal = principal
         self.name = party_of(principal)
         self._parties.add(self.name)
+        self._on_known(self.name)
 
-    def leave(self) -> None:
-        """The connection is lost."""
+    def end(self) -> None:
+        """The connection is lost. A request may still be logging in, which counts no more."""
+        self._leave()
+        self._is_over = True
+        # It knows the connection, which is to be freed without a look for cycles.
+        self._on_known = _nothing
+
+    def _leave(self) -> None:
         if self._principal is None:
             return
         self._principal = None

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
+from goqueue.doors.http import door as http_door
 from goqueue.doors.web.turns import BEGIN_MAX, TURN_SECONDS, Turns, begin_next
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
@@ -138,13 +140,21 @@ def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
     assert (party.name, [*parties], parties.total) == ("acme@", ["acme@"], 1)
     party.seen(Principal("User", "carol"))
     assert (party.name, [*parties], parties.total) == ("carol", ["carol"], 1)
-    party.leave()
-    party.leave()
-    assert not parties
+    party.end()
+    party.end()
+    # A log-in that was under way.
+    party.seen(Principal("User", "carol"))
+    assert not len(parties)
 
 
 @pytest.fixture
 async def door(tmp_path: Path) -> AsyncIterator[tuple[str, BrokerService]]:
+    async with opened_door(tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def opened_door(tmp_path: Path) -> AsyncIterator[tuple[str, BrokerService]]:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", "security.enabled": "true"}
     node = await Node.open(broker_config(texts))
     service = BrokerService(node, AllMay())
@@ -186,3 +196,21 @@ async def test_everybody_is_answered_and_forgotten_with_the_connection(
     async with asyncio.timeout(10):
         while service.quotas.parties:
             await asyncio.sleep(0.01)
+
+
+async def test_one_tenants_connections_do_not_keep_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor an administrator, who sees how it stands."""
+    monkeypatch.setattr(http_door, "CONNECTIONS_MAX", 8)
+    async with opened_door(tmp_path) as (url, service):
+        await service.users.create(MAKER, "root", "secret", is_admin=True)
+        async with AsyncExitStack() as clients:
+            for _ in range(16):
+                client = await clients.enter_async_context(httpx.AsyncClient(base_url=url))
+                asked = await client.get("/topics", auth=("acme-boss", "secret"))
+                assert asked.status_code == 200
+            for user in ("zeta-boss", "root"):
+                async with httpx.AsyncClient(base_url=url, auth=(user, "secret")) as other:
+                    for _ in range(3):
+                        assert (await other.get("/topics")).status_code == 200
