@@ -11,6 +11,7 @@ from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
 from goqueue.model.security.rules import ANY, Pattern, Permission, Rule, rule_id
 from goqueue.model.transactions.group_names import group_key
 from goqueue.service.needs import Need
+from goqueue.state.parted_map import PartedMap
 from goqueue.state.security.decisions import IMPLIED_BY
 from goqueue.state.security.image import SecurityImage
 from tests.access.canaries import GROUP
@@ -39,7 +40,7 @@ class ExactRights:
         """Exactly these, of what is called as the canaries are."""
         rules = [rule for each in allowed for rule in _rules(*each, Permission.ALLOW)]
         rules += [rule for each in denied for rule in _rules(*each, Permission.DENY)]
-        self._stored.use(SecurityImage(rules={rule_id(rule): rule for rule in rules}))
+        self._stored.use(SecurityImage(rules=PartedMap({rule_id(rule): rule for rule in rules})))
         self.asked.clear()
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:

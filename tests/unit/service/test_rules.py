@@ -2,6 +2,7 @@
 
 import pytest
 
+from goqueue import pace
 from goqueue.broker.node import Node
 from goqueue.broker.security import rules as stored
 from goqueue.model.caller import Caller, Door, Principal
@@ -13,6 +14,8 @@ from goqueue.model.errors import (
 from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
 from goqueue.model.security.rules import Rule, RuleFilter
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.security.decisions import Decisions
+from tests.loop_turns import result_and_turns
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -33,10 +36,10 @@ async def test_a_rule_is_there_once(open_broker: OpenBroker) -> None:
         await rules.add(ROOT, [read("orders"), read("orders")])
         revision = node.image.revision
         await rules.add(ROOT, [read("orders")])
-        assert rules.rules(ROOT, ALL) == [read("orders")]
+        assert await rules.rules(ROOT, [ALL]) == [read("orders")]
         assert node.image.revision == revision
     async with open_broker(**SECURED) as node:
-        assert BrokerService(node).rules.rules(ROOT, ALL) == [read("orders")]
+        assert await BrokerService(node).rules.rules(ROOT, [ALL]) == [read("orders")]
 
 
 async def test_rules_decide_from_then_on(open_broker: OpenBroker) -> None:
@@ -58,9 +61,9 @@ async def test_more_than_one_transaction_holds(open_broker: OpenBroker) -> None:
     async with open_broker(**SECURED) as node:
         rules = BrokerService(node).rules
         await rules.add(ROOT, [read(f"topic-{number}") for number in range(500)])
-        assert len(rules.rules(ROOT, ALL)) == 500
+        assert len(await rules.rules(ROOT, [ALL])) == 500
         assert len(await rules.remove(ROOT, [RuleFilter(name="topic-7"), ALL])) == 500
-        assert rules.rules(ROOT, ALL) == []
+        assert await rules.rules(ROOT, [ALL]) == []
 
 
 async def test_all_or_none(open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +74,7 @@ async def test_all_or_none(open_broker: OpenBroker, monkeypatch: pytest.MonkeyPa
             await rules.add(ROOT, [read("a"), read("")])
         with pytest.raises(PolicyViolation, match="2 rules"):
             await rules.add(ROOT, [read("a"), read("b"), read("c")])
-        assert rules.rules(ROOT, ALL) == []
+        assert await rules.rules(ROOT, [ALL]) == []
         await rules.add(ROOT, [read("a"), read("b"), read("a")])
         await rules.add(ROOT, [read("b")])
 
@@ -80,7 +83,7 @@ async def test_who_may(open_broker: OpenBroker) -> None:
     async with open_broker(**SECURED) as node:
         rules = BrokerService(node).rules
         with pytest.raises(ClusterAccessDenied):
-            rules.rules(ALICE, ALL)
+            await rules.rules(ALICE, [ALL])
         with pytest.raises(ClusterAccessDenied):
             await rules.add(ALICE, [read("orders")])
         with pytest.raises(ClusterAccessDenied):
@@ -92,6 +95,45 @@ async def test_who_may(open_broker: OpenBroker) -> None:
             verb=Verb.DESCRIBE,
         )
         await rules.add(ROOT, [see])
-        assert rules.rules(ALICE, ALL) == [see]
+        assert await rules.rules(ALICE, [ALL]) == [see]
         with pytest.raises(ClusterAccessDenied):
             await rules.add(ALICE, [read("orders")])
+
+
+async def test_others_have_their_turns_while_many_are_made_and_removed(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice has one rule here, so that turns of the loop tell what was done in slices."""
+    monkeypatch.setattr(pace, "SLICE_SECONDS", 0.0)
+    count = 500
+    async with open_broker(**SECURED) as node:
+        rules = BrokerService(node).rules
+        made = [read(f"topic-{number}") for number in range(count)]
+        _, turns = await result_and_turns(rules.add(ROOT, made))
+        assert turns > count
+        found, turns = await result_and_turns(rules.rules(ROOT, [ALL]))
+        assert len(found) == count
+        assert turns > count
+        gone, turns = await result_and_turns(rules.remove(ROOT, [ALL]))
+        assert len(gone) == count
+        assert turns > count
+
+
+async def test_a_change_of_some_rules_looks_at_no_other(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every broker would be held up for as long as it takes to look at all of them."""
+    async with open_broker(**SECURED) as node:
+        rules = BrokerService(node).rules
+        await rules.add(ROOT, [read(f"topic-{number}") for number in range(500)])
+        changed: list[int] = []
+        change = Decisions.change
+
+        def counted(self: Decisions, added: list[Rule], removed: list[Rule]) -> None:
+            changed.append(len(added) + len(removed))
+            change(self, added, removed)
+
+        monkeypatch.setattr(Decisions, "change", counted)
+        await rules.remove(ROOT, [RuleFilter(name="topic-7")])
+        await rules.add(ROOT, [read("topic-7")])
+        assert changed == [1, 1]

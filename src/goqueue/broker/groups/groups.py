@@ -18,6 +18,7 @@ from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
+from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -96,6 +97,7 @@ class Groups:
         self._max_groups = config.max_groups
         # Raises where a group must not be made beside those that are there.
         self.check_new: Callable[[str], None] = lambda _name: None
+        self._shares = NamedShares(lambda: host.image.security.tenants)
         self._max_bytes = config.all_groups_max_bytes
         self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
@@ -439,11 +441,19 @@ class Groups:
         shard = await self.state.shard_for(group)
         if not shard.machine.has_group(group):
             shards = self.state.loaded_shards()
-            if sum(each.machine.group_count for each in shards) >= self._max_groups:
+            self.check_new(group)
+            known = sum(each.machine.group_count for each in shards)
+            if not self._shares.has_room(
+                group,
+                self._max_groups,
+                known,
+                lambda: ((name, 1) for name in self.names()),
+                self._host.clock_ms(),
+            ):
                 raise TooManyGroups(
                     f"group {group!r} would be one more than max.groups ({self._max_groups})"
+                    + ("" if known >= self._max_groups else " lets its tenant have")
                 )
-            self.check_new(group)
         return await shard.execute(command)
 
 

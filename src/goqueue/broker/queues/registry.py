@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from goqueue.model.errors import (
     PartitionOffline,
     PolicyViolation,
 )
+from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.log import LATEST_TIMESTAMP, Isolation
 from goqueue.model.names import topic_partition
 from goqueue.model.offsets import OffsetRange
@@ -99,6 +100,7 @@ class QueueRegistry:
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
         self._count = 0
+        self._shares = NamedShares(lambda: host.image.security.tenants)
         self._counted_at_ms = 0
         # Raises where a group must not be made beside those that are there.
         self.check_new_group: Callable[[str], None] = lambda _group: None
@@ -268,12 +270,20 @@ class QueueRegistry:
         if not 0 <= now_ms - self._counted_at_ms < COUNT_AGAIN_MS:
             self._counted_at_ms = now_ms
             self._count = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
-        if self._count >= self._max_queues:
+        if not self._shares.has_room(
+            key.group, self._max_queues, self._count, self._counted_queues, now_ms
+        ):
             raise PolicyViolation(
                 f"group {key.group!r} cannot read {topic}-{key.partition} as a queue: there are "
                 f"{self._count} queues, and max.queues is {self._max_queues}"
+                + ("" if self._count >= self._max_queues else ", of which its tenant has its share")
             )
         self._count += 1
+
+    def _counted_queues(self) -> Iterator[tuple[str, int]]:
+        for shard in self.state.loaded_shards():
+            for key in shard.machine.queue_keys:
+                yield key.group, 1
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)

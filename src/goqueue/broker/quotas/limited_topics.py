@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from goqueue.model.caller import Caller
+from goqueue.model.errors import PolicyViolation
 from goqueue.model.rights import AlterableTopic, CreatableTopic, DeletableTopic
 from goqueue.model.security.quotas import QuotaKind
 from goqueue.model.topics import NewTopic, TopicView
@@ -33,7 +34,7 @@ class LimitedTopics:
         partitions = (
             len(new.assignments or ()) or new.partitions or self._node.config.num_partitions
         )
-        self.check_new(caller, partitions, is_strict=is_strict)
+        self.check_new(caller, topic, partitions, is_strict=is_strict)
         made = await self._topics.create(topic, new, validate_only=validate_only)
         if not validate_only:
             self.count(caller, len(made.partitions))
@@ -42,7 +43,7 @@ class LimitedTopics:
     async def ensure(self, caller: Caller, topic: CreatableTopic) -> TopicView:
         is_new = topic not in self._node.image.topics
         if is_new:
-            self.check_new(caller, self._node.config.num_partitions)
+            self.check_new(caller, topic, self._node.config.num_partitions)
         made = await self._topics.ensure(topic)
         if is_new:
             self.count(caller, len(made.partitions))
@@ -73,6 +74,7 @@ class LimitedTopics:
         if is_strict:
             self._quotas.admit(caller, QuotaKind.MUTATIONS)
         self._quotas.limits.check_topics(caller, added, topics=0)
+        self._check_share(topic, added)
         await self._topics.create_partitions(
             topic,
             total,
@@ -83,11 +85,38 @@ class LimitedTopics:
         if not validate_only:
             self.count(caller, added)
 
-    def check_new(self, caller: Caller, partitions: int, *, is_strict: bool = True) -> None:
+    def check_new(
+        self, caller: Caller, topic: str, partitions: int, *, is_strict: bool = True
+    ) -> None:
         """Before a topic is made."""
         if is_strict:
             self._quotas.admit(caller, QuotaKind.MUTATIONS)
         self._quotas.limits.check_topics(caller, partitions)
+        self._check_share(topic, partitions)
+
+    def _check_share(self, topic: str, partitions: int) -> None:
+        """Whether there is room at each broker is told when they are placed; here, whether the
+        tenant leaves some of it to others. Copies are not counted: there are as many of all."""
+        image, config = self._node.image, self._node.config
+        if not image.security.tenants:
+            return
+        views = [each for each in image.topics.values() if not each.is_internal]
+        total = sum(len(each.partitions) for each in views)
+        brokers = max(1, len(image.brokers)) / max(1, config.default_replication_factor)
+        capacity = int(config.max_partitions_per_broker * brokers)
+        has_room = self._quotas.partition_shares.has_room(
+            topic,
+            capacity,
+            total,
+            lambda: ((each.name, len(each.partitions)) for each in views),
+            self._node.clock_ms(),
+            count=partitions,
+        )
+        if not has_room and total + partitions <= capacity:
+            raise PolicyViolation(
+                f"{partitions} partitions more than the {total} there are: its tenant has its "
+                f"share of the {capacity} of all brokers together (max.partitions.per.broker)"
+            )
 
     def check_deletion(self, caller: Caller) -> None:
         self._quotas.admit(caller, QuotaKind.MUTATIONS)

@@ -12,6 +12,7 @@ from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import GoQueueError, InvalidRequest, PolicyViolation
+from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.measuring.quotas import QuotaFigures
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
 from goqueue.model.security.quotas import (
@@ -65,6 +66,8 @@ class Quotas:
         self.ledger = Ledger(windows)
         self._used = SecurityImage()
         self.limits = TenantLimits(node, now_ms)
+        # Of the partitions that all brokers together take.
+        self.partition_shares = NamedShares(lambda: node.security.image.tenants)
         node.security.listeners.append(self.use)
 
     def use(self, image: SecurityImage) -> None:

@@ -5,12 +5,12 @@ done only for tenants that have the limit; bytes and messages in flight, which a
 every message, are counted anew after a second.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.caller import Caller
 from goqueue.model.errors import TooManyGroups
+from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.security.quotas import LimitReached
 from goqueue.model.security.tenant_limits import TenantLimit
 from goqueue.model.security.tenants import SEPARATOR
@@ -25,7 +25,7 @@ class TenantLimits:
     def __init__(self, node: "Node", now_ms: Callable[[], float]) -> None:
         self._node = node
         self._now_ms = now_ms
-        self._connections: Counter[str] = Counter()
+        self._connections = Headcount()
         # When a tenant's bytes or messages were counted, and how many there were; of tenants with
         # such a limit.
         self._counted: dict[tuple[str, TenantLimit], tuple[float, int]] = {}
@@ -117,13 +117,11 @@ class TenantLimits:
         """A connection has logged in."""
         if tenant:
             self._check(tenant, TenantLimit.CONNECTIONS, self._connections[tenant] + 1)
-            self._connections[tenant] += 1
+            self._connections.add(tenant)
 
     def left(self, tenant: str) -> None:
         if tenant:
-            self._connections[tenant] -= 1
-            if self._connections[tenant] <= 0:
-                del self._connections[tenant]
+            self._connections.remove(tenant)
 
     # --- what a tenant has ----------------------------------------------------------------
 

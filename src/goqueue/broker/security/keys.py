@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from goqueue.broker.security.master_key import MasterKey
+from goqueue.broker.security.tenant_shares import TenantShares
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
@@ -56,11 +57,13 @@ class AccessKeys:
         follower: MetadataFollower,
         clock_ms: Callable[[], int],
         master_key: Callable[[], MasterKey],
+        shares: TenantShares,
     ) -> None:
         self._changes = changes
         self._follower = follower
         self._clock_ms = clock_ms
         self._master_key = master_key
+        self._shares = shares
 
     @property
     def _image(self) -> SecurityImage:
@@ -82,18 +85,21 @@ class AccessKeys:
         name: ChangeableUser,
         kind: KeyKind,
         *,
+        is_administrator: bool = False,
         label: str = "",
         expires_in_ms: int | None = None,
     ) -> MadeKey:
+        """`is_administrator`: who asks is one of the cluster."""
         if len(label) > LABEL_MAX_LENGTH:
             raise InvalidRequest(f"label: must have at most {LABEL_MAX_LENGTH} characters")
         image = self._image
         user = image.users.get(name)
         if user is None:
             raise UnknownUser(f"user {name!r} is not there")
-        if len(image.keys) >= KEYS_MAX:
-            raise PolicyViolation(f"there are {KEYS_MAX} keys already")
-        if sum(each.user == name for each in image.keys.values()) >= KEYS_PER_USER_MAX:
+        self._shares.check(
+            keys.SecurityKind.KEY, KEYS_MAX, user.tenant, is_administrator=is_administrator
+        )
+        if self._shares.holdings.key_count(name) >= KEYS_PER_USER_MAX:
             raise PolicyViolation(f"user {name!r} has {KEYS_PER_USER_MAX} keys already")
         # Never before its user, whose clock may have been another broker's.
         now_ms = max(self._clock_ms(), user.created_ms)

@@ -14,6 +14,7 @@ from goqueue.broker.security.rules import RuleBook
 from goqueue.broker.security.scram_records import ScramRecords
 from goqueue.broker.security.sessions import Sessions
 from goqueue.broker.security.stored_rules import StoredRules
+from goqueue.broker.security.tenant_shares import TenantShares
 from goqueue.broker.security.tenants import Tenants
 from goqueue.broker.security.tokens import Tokens
 from goqueue.broker.security.users import Users
@@ -37,16 +38,17 @@ class Security:
         self._follower = follower
         self.is_on = config.security_enabled
         self.clock_ms = clock_ms
-        self.users = Users(changes, follower, clock_ms)
+        shares = TenantShares(follower, is_secured=self.is_on)
+        self.users = Users(changes, follower, clock_ms, shares)
         self.tenants = Tenants(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
-        self.rule_book = RuleBook(changes, follower)
+        self.rule_book = RuleBook(changes, follower, shares)
         self.passwords = Passwords()
-        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key)
+        self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key, shares)
         # None: there is no identity provider.
         self.bearer_tokens = open_bearer_tokens(config)
         self.failed_logins = FailedLogins(config.connection_failed_authentication_delay_ms)
-        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key)
+        self.keys = AccessKeys(changes, follower, clock_ms, lambda: self.master_key, shares)
         self.sessions = Sessions(changes, follower, clock_ms, lambda: self.master_key)
         # Called after each change of the image, and once at the start.
         self.listeners: list[Callable[[SecurityImage], None]] = [self.rules.use]

@@ -36,10 +36,10 @@ class StoredRules:
             return
         if image.rules is not before.rules:
             # A rule's id tells its content, so that none changes under its id.
-            gone = before.rules.keys() - image.rules.keys()
-            new = image.rules.keys() - before.rules.keys()
+            differences = list(image.rules.differences(before.rules))
             self._decisions.change(
-                [image.rules[each] for each in new], [before.rules[each] for each in gone]
+                [new for _, _, new in differences if new is not None],
+                [old for _, old, _ in differences if old is not None],
             )
         self._remembered = {}
 

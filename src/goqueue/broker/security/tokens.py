@@ -4,24 +4,26 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
 import msgspec
 
 from goqueue.broker.security.master_key import MasterKey
+from goqueue.broker.security.tenant_shares import TenantShares
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Principal
-from goqueue.model.errors import GoQueueError, PolicyViolation
+from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import TokenOwner
 from goqueue.model.security.errors import TokenExpired, TokenNotOwned, UnknownToken
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
+from goqueue.state.parted_map import PartedMap
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +42,17 @@ class Tokens:
         follower: MetadataFollower,
         clock_ms: Callable[[], int],
         master_key: Callable[[], MasterKey],
+        shares: TenantShares,
     ) -> None:
         self._config = config
         self._changes = changes
         self._follower = follower
         self._clock_ms = clock_ms
         self._master_key = master_key
+        self._shares = shares
         # By secret, for tokens are named by it where they are renewed and ended.
         self._by_hmac: dict[bytes, str] = {}
-        self._indexed: Mapping[str, DelegationToken] = {}
+        self._indexed: PartedMap[DelegationToken] = PartedMap()
 
     def all(self) -> Iterable[DelegationToken]:
         """Whoever asks leaves out those that the caller may not see, and those that ended."""
@@ -67,9 +71,12 @@ class Tokens:
         max_lifetime_ms: int | None,
         tenant: str,
         is_of_user: bool,
+        is_administrator: bool = False,
     ) -> DelegationToken:
-        if len(self._stored) >= TOKENS_MAX:
-            raise PolicyViolation(f"there are {TOKENS_MAX} delegation tokens already")
+        """`is_administrator`: who asks is one of the cluster."""
+        self._shares.check(
+            keys.SecurityKind.TOKEN, TOKENS_MAX, tenant, is_administrator=is_administrator
+        )
         now_ms = self._clock_ms()
         longest_ms = self._config.delegation_token_max_lifetime_ms
         max_ms = now_ms + min(longest_ms, max_lifetime_ms or longest_ms)
@@ -141,18 +148,17 @@ class Tokens:
         return expires_ms
 
     @property
-    def _stored(self) -> Mapping[str, DelegationToken]:
+    def _stored(self) -> PartedMap[DelegationToken]:
         return self._follower.image.security.tokens
 
     def _find(self, secret: bytes) -> str:
         stored = self._stored
-        if stored is not self._indexed:
-            known = {token_id: each for each, token_id in self._by_hmac.items()}
-            self._by_hmac = {
-                known.get(token_id) or self.hmac(token): token_id
-                for token_id, token in stored.items()
-            }
-            self._indexed = stored
+        for each, old, new in stored.differences(self._indexed):
+            if old is not None:
+                del self._by_hmac[self.hmac(old)]
+            if new is not None:
+                self._by_hmac[self.hmac(new)] = each
+        self._indexed = stored
         token_id = self._by_hmac.get(secret)
         if token_id is None or not hmac.compare_digest(self.hmac(stored[token_id]), secret):
             raise UnknownToken("there is no such delegation token")

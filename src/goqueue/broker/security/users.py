@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from goqueue.broker.security.tenant_shares import TenantShares
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
-from goqueue.model.errors import PolicyViolation
 from goqueue.model.rights import AlterableCluster, ChangeableUser, DescribableCluster
 from goqueue.model.security.errors import UnknownCredential, UnknownUser, UserExists
 from goqueue.model.security.users import USER_KIND, ScramRecord, User, check_user_name
@@ -25,10 +25,15 @@ DELETES_AT_ONCE: Final = 100
 
 class Users:
     def __init__(
-        self, changes: KeyChanges, follower: MetadataFollower, clock_ms: Callable[[], int]
+        self,
+        changes: KeyChanges,
+        follower: MetadataFollower,
+        clock_ms: Callable[[], int],
+        shares: TenantShares,
     ) -> None:
         self._changes = changes
         self._follower = follower
+        self._shares = shares
         self._clock_ms = clock_ms
 
     def all(self, _cluster: DescribableCluster) -> Mapping[str, User]:
@@ -44,11 +49,13 @@ class Users:
         name: str,
         *,
         scram: Mapping[str, ScramRecord],
+        is_administrator: bool = False,
         tenant: str = "",
         is_admin: bool = False,
     ) -> User:
+        """`is_administrator`: who asks is one of the cluster."""
         check_user_name(name)
-        self._check_room()
+        self._check_room(tenant, is_administrator)
         user = User(
             name=name, tenant=tenant, is_admin=is_admin, scram=scram, created_ms=self._clock_ms()
         )
@@ -67,6 +74,7 @@ class Users:
         name: str,
         changes: Mapping[str, ScramRecord | None],
         *,
+        is_administrator: bool = False,
         tenant: str = "",
     ) -> None:
         """Set or remove records by mechanism. Kafka's tools make users that way, of the `tenant`,
@@ -76,7 +84,7 @@ class Users:
         def changed(current: User | None) -> User | None:
             user = current or User(name=name, tenant=tenant, created_ms=self._clock_ms())
             if current is None:
-                self._check_room()
+                self._check_room(tenant, is_administrator)
             if user.tenant != tenant and tenant:
                 raise UserExists(f"user {name!r} is there already")
             for mechanism, record in changes.items():
@@ -116,23 +124,18 @@ class Users:
         while not is_gone:
             await self._changes.change(key, decide)
 
-    def _check_room(self) -> None:
-        if len(self._follower.image.security.users) >= USERS_MAX:
-            raise PolicyViolation(f"there are {USERS_MAX} users already")
+    def _check_room(self, tenant: str, is_administrator: bool) -> None:
+        kind = keys.SecurityKind.USER
+        self._shares.check(kind, USERS_MAX, tenant, is_administrator=is_administrator)
 
     def _belongings(self, name: str) -> list[str]:
         """Where its keys and tokens are kept."""
-        image, owner = self._follower.image.security, f"{USER_KIND}:{name}"
+        holdings, kind = self._shares.holdings, keys.SecurityKind
         return [
+            *(keys.security_key(kind.KEY, each) for each in holdings.keys_of(name)),
             *(
-                keys.security_key(keys.SecurityKind.KEY, each.id)
-                for each in image.keys.values()
-                if each.user == name
-            ),
-            *(
-                keys.security_key(keys.SecurityKind.TOKEN, each.id)
-                for each in image.tokens.values()
-                if each.owner == owner
+                keys.security_key(kind.TOKEN, each)
+                for each in holdings.tokens_of(f"{USER_KIND}:{name}")
             ),
         ]
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.coordinator_settings import transaction_settings
@@ -19,6 +19,7 @@ from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
+from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.messages import OffsetCommitResult
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
@@ -94,6 +95,7 @@ class Transactions:
         config: BrokerConfig,
     ) -> None:
         self._max_ids = config.max_transactional_ids
+        self._shares = NamedShares(lambda: host.image.security.tenants)
         self._id_max_bytes = config.transactional_id_max_bytes
         self._max_partitions = config.max_transaction_partitions
         self._host = host
@@ -174,10 +176,18 @@ class Transactions:
                 f"{self._id_max_bytes}"
             )
         known = sum(len(shard.machine.transactions) for shard in self.state.loaded_shards())
-        if known >= self._max_ids:
+        if not self._shares.has_room(
+            transactional_id, self._max_ids, known, self._counted_ids, self._host.clock_ms()
+        ):
             raise PolicyViolation(
                 f"there are {known} transactional ids; max.transactional.ids is {self._max_ids}"
+                + ("" if known >= self._max_ids else ", of which its tenant has its share")
             )
+
+    def _counted_ids(self) -> Iterator[tuple[str, int]]:
+        for shard in self.state.loaded_shards():
+            for transactional_id in shard.machine.transactions:
+                yield transactional_id, 1
 
     async def add_partitions(
         self, transactional_id: WritableTransactionalId, request: WritablePartitions

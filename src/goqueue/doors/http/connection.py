@@ -18,6 +18,7 @@ from goqueue.doors.http.errors import Answer, answer
 from goqueue.doors.http.reserve import OVERLOADED, RESERVE_HEAD_SECONDS, Reserve
 from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.lost_connections import LostConnections
+from goqueue.doors.places import Places
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
 from goqueue.doors.web.callers import CLIENT_NAME, PARTY
@@ -64,6 +65,7 @@ class HttpConnection(HttpToolsProtocol):
         reserve: Reserve,
         unsent: UnsentAnswers,
         turns: Turns,
+        places: "Places[HttpConnection] | None",
         body_min_bytes_per_second: int,
         **arguments: Any,
     ) -> None:
@@ -73,6 +75,7 @@ class HttpConnection(HttpToolsProtocol):
         self._reserve = reserve
         self._unsent = unsent
         self._turns = turns
+        self._places = places
         self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
         self._answering: RequestResponseCycle | None = None
@@ -89,12 +92,18 @@ class HttpConnection(HttpToolsProtocol):
         self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
-        self._party = self._turns.of_connection(self.client[0] if self.client else "")
+        self._party = self._turns.of_connection(
+            self.client[0] if self.client else "", on_known=self._known
+        )
         self.app_state = {PARTY: self._party}
         client_name = transport.get_extra_info(CLIENT_NAME)
         if client_name is not None:
             self.app_state[CLIENT_NAME] = client_name
-        if len(self.connections) > CONNECTIONS_MAX:
+        if self._places is None:
+            has_place = len(self.connections) <= CONNECTIONS_MAX
+        else:
+            has_place = self._places.take(self)
+        if not has_place:
             self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)
             self._watch(RESERVE_HEAD_SECONDS)
@@ -105,8 +114,28 @@ class HttpConnection(HttpToolsProtocol):
         self._disarm()
         self._forget_reader()
         self._reserve.leave(self)
-        self._party.leave()
+        self._leave_place()
         self._lost.add(lambda: self._end(exc))
+
+    def _known(self, party: str) -> None:
+        if self._places is not None:
+            self._places.known(self, party)
+
+    def _leave_place(self) -> None:
+        self._party.end()
+        if self._places is not None:
+            self._places.leave(self)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def make_room(self) -> None:
+        """Its place is somebody else's."""
+        if self.is_busy:
+            self.transport.close()
+        else:
+            self._refuse_overload()
 
     def _end(self, exc: Exception | None) -> None:
         # uvicorn tells only the last of several requests, and the others would go on for nobody.

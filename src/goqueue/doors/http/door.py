@@ -11,7 +11,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from goqueue.doors.http.body import BODIES_HELD_MAX_BYTES
-from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
+from goqueue.doors.http.connection import CONNECTIONS_MAX, KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.reserve import Reserve
@@ -19,6 +19,7 @@ from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.listening import Listeners
 from goqueue.doors.lost_connections import LostConnections
+from goqueue.doors.places import Places
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
@@ -87,6 +88,14 @@ class HttpDoor:
         self._reserve = Reserve(self._entry)
         self._unsent = UnsentAnswers()
         self._turns = Turns(service.quotas.parties, is_on=service.web_logins.is_on)
+        # None: nobody logs in, and who comes last is refused.
+        self._places: Places[HttpConnection] | None = None
+        if service.web_logins.is_on:
+            self._places = Places(
+                CONNECTIONS_MAX,
+                worth=lambda each: (each.is_busy, 0.0),
+                hang_up=HttpConnection.make_room,
+            )
         self._lost = LostConnections()
         self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
@@ -183,6 +192,7 @@ class HttpDoor:
             reserve=self._reserve,
             unsent=self._unsent,
             turns=self._turns,
+            places=self._places,
             body_min_bytes_per_second=self._body_min_bytes_per_second,
             config=self._uvicorn,
             server_state=self._connections,

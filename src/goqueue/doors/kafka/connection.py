@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host, port = peer[:2] if isinstance(peer, tuple) else ("local", 0)
         self._caller = replace(self._caller, address=self.client_host, port=port)
-        refusal = self._connections.refusal(self.client_host)
+        refusal = self._connections.refusal(self, self.client_host)
         if refusal is not None:
             self._write_line(logging.WARNING, "connection from %s closed: %s", refusal)
             self._connections.refuse()

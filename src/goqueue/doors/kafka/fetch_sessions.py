@@ -16,8 +16,10 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.model.caller import ANONYMOUS, Principal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.service.log import ReadyParts
+from goqueue.service.security.quotas import party_of
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -134,7 +136,7 @@ class FetchPlan:
 
 class FetchSessions:
     """All sessions of this broker; beyond `slots`, or so many partitions in all of them together,
-    the least recently used is forgotten."""
+    the least recently used of the tenant or user that has most is forgotten."""
 
     def __init__(
         self,
@@ -147,7 +149,12 @@ class FetchSessions:
         self._max_parts = max_parts
         self._parts = 0
         self._random = random_source or random.SystemRandom()
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._sessions: dict[int, FetchSession] = {}
+        # Those of clients, the least recently used first, and how much each party has. Followers do
+        # not make room: there are few, and they would come again at once.
+        self._of_party: dict[str, OrderedDict[int, None]] = {}
+        self._sessions_held = Headcount()
+        self._parts_held = Headcount()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -175,13 +182,15 @@ class FetchSessions:
         session = self._find(session_id, epoch, uses_topic_ids, is_replica)
         before = len(session.parts)
         session.change(wanted, forgotten)
-        self._parts += len(session.parts) - before
+        self._count_parts(session, len(session.parts) - before)
         if not session.parts:
             self._forget(session_id)
             return FetchPlan({})
         session.epoch = _epoch_after(epoch)
-        self._sessions.move_to_end(session_id)
-        self._make_room(0)
+        party = party_of(session.reader)
+        if not session.is_replica:
+            self._of_party[party].move_to_end(session_id)
+        self._make_room(party, 0)
         return FetchPlan({}, session, is_incremental=True)
 
     def _find(
@@ -206,9 +215,14 @@ class FetchSessions:
     ) -> FetchSession | None:
         if self._slots == 0 and not is_replica:
             return None
-        while len(self._sessions) >= self._slots and (oldest := self._oldest()) is not None:
+        party = party_of(reader)
+        while len(self._sessions) >= self._slots:
+            oldest = self._oldest(self._sessions_held.gives_way(party))
+            if oldest is None:
+                break
             self._forget(oldest)
-        self._make_room(len(wanted))
+        if not self._make_room(party, len(wanted)) and not is_replica:
+            return None
         session_id = self._random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
@@ -216,22 +230,44 @@ class FetchSessions:
         session = FetchSession(session_id, uses_topic_ids, epoch, is_replica, reader)
         session.change(wanted, ())
         self._sessions[session_id] = session
-        self._parts += len(session.parts)
+        if not is_replica:
+            self._of_party.setdefault(party, OrderedDict())[session_id] = None
+            self._sessions_held.add(party)
+        self._count_parts(session, len(session.parts))
         return session
 
-    def _make_room(self, needed: int) -> None:
-        while self._parts + needed > self._max_parts and (oldest := self._oldest()) is not None:
+    def _make_room(self, party: str, needed: int) -> bool:
+        """For so many partitions; False: only if others gave way who have less."""
+        while self._parts + needed > self._max_parts:
+            oldest = self._oldest(self._parts_held.gives_way(party, needed))
+            if oldest is None:
+                # One that is larger than all together may be is taken while it is the only one.
+                return not self._of_party
             self._forget(oldest)
+        return True
 
-    def _oldest(self) -> int | None:
-        """Followers do not make room: there are few, and they would come again at once."""
-        return next((i for i, session in self._sessions.items() if not session.is_replica), None)
+    def _oldest(self, party: str) -> int | None:
+        return next(iter(self._of_party.get(party, ())), None)
+
+    def _count_parts(self, session: FetchSession, more: int) -> None:
+        self._parts += more
+        if not session.is_replica:
+            self._parts_held.add(party_of(session.reader), more)
 
     def _forget(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self._parts -= len(session.parts)
-            session.ready.close()
+        if session is None:
+            return
+        self._count_parts(session, -len(session.parts))
+        session.ready.close()
+        if session.is_replica:
+            return
+        party = party_of(session.reader)
+        self._sessions_held.remove(party)
+        of_party = self._of_party[party]
+        del of_party[session_id]
+        if not of_party:
+            del self._of_party[party]
 
 
 def _epoch_after(epoch: int) -> int:

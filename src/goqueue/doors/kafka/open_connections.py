@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from goqueue.doors.places import Places
 from goqueue.model.measuring.traffic import ConnectionCounts
 
 T = TypeVar("T")
@@ -12,9 +13,16 @@ T = TypeVar("T")
 
 class OpenConnections(Generic[T]):
     def __init__(
-        self, limit: int, counts: ConnectionCounts | None = None, *, limit_per_host: int
+        self,
+        limit: int,
+        counts: ConnectionCounts | None = None,
+        *,
+        limit_per_host: int,
+        places: Places[T] | None = None,
     ) -> None:
-        self.limit = limit
+        """`places`: where everybody logs in, so that it is known who has most."""
+        self._limit = limit
+        self._places = places
         self.limit_per_host = limit_per_host
         self._by_host: Counter[str] = Counter()
         self._counts = counts or ConnectionCounts()
@@ -22,13 +30,26 @@ class OpenConnections(Generic[T]):
         self._none_open = asyncio.Event()
         self._none_open.set()
 
-    def refusal(self, host: str) -> str | None:
-        """Why there is no place for one more from `host`; None if there is."""
-        if len(self._open) >= self.limit:
-            return f"max.connections is {self.limit}"
+    def limit_to(self, limit: int, *, per_host: int) -> None:
+        """Those that are open beyond a lower limit stay."""
+        self._limit, self.limit_per_host = limit, per_host
+        if self._places is not None:
+            self._places.limit = limit
+
+    def refusal(self, connection: T, host: str) -> str | None:
+        """Why there is no place for one more from `host`; None if there is, which it then has."""
         if self._by_host[host] >= self.limit_per_host:
             return f"max.connections.per.ip is {self.limit_per_host}"
-        return None
+        if self._places is None:
+            has_place = len(self._open) < self._limit
+        else:
+            has_place = self._places.take(connection)
+        return None if has_place else f"max.connections is {self._limit}"
+
+    def known(self, connection: T, party: str) -> None:
+        """Somebody has logged in on it."""
+        if self._places is not None:
+            self._places.known(connection, party)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -48,6 +69,8 @@ class OpenConnections(Generic[T]):
         self._counts.refused += 1
 
     def discard(self, connection: T, host: str) -> None:
+        if self._places is not None:
+            self._places.leave(connection)
         if connection not in self._open:
             return
         self._open.discard(connection)

@@ -19,6 +19,7 @@ from goqueue.doors.kafka.sasl.sessions import SaslSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.listening import Listeners
+from goqueue.doors.places import Places
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -58,7 +59,9 @@ class KafkaDoor:
                 config.max_incremental_fetch_session_cache_slots,
                 max_parts=config.max_incremental_fetch_session_partitions,
             ),
-            share_sessions=ShareSessions(config.group_share_max_share_sessions),
+            share_sessions=ShareSessions(
+                config.group_share_max_share_sessions, service.share_groups.connection_lost
+            ),
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,
             call_room=CallRoom(calls_memory),
@@ -71,16 +74,27 @@ class KafkaDoor:
             config.max_connections,
             service.measuring.traffic.kafka.connections,
             limit_per_host=config.max_connections_per_ip,
+            places=self._places(config) if service.log_ins.is_on else None,
         )
         self._turn = Turn(service.quotas.parties)
         service.administration.follow_settings(self._use_settings)
         self._listeners: Listeners | None = None
         self._idle_sweep: asyncio.Task[None] | None = None
 
+    @staticmethod
+    def _places(config: BrokerConfig) -> Places[Connection]:
+        return Places(
+            config.max_connections,
+            # One that waits for messages is in use.
+            worth=lambda each: (each.is_busy, each.last_active_seconds),
+            hang_up=lambda each: each.cut_off(
+                "max.connections are open, and most of them are of its tenant or user"
+            ),
+        )
+
     def _use_settings(self, config: BrokerConfig) -> None:
         """Those that are open beyond a lower limit stay."""
-        self.connections.limit = config.max_connections
-        self.connections.limit_per_host = config.max_connections_per_ip
+        self.connections.limit_to(config.max_connections, per_host=config.max_connections_per_ip)
         self._idle_seconds = config.connections_max_idle_ms / 1000
 
     async def start(self) -> tuple[str, int]:

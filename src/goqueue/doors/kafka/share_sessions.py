@@ -6,12 +6,13 @@ neither lost nor repeated unnoticed.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.queues.share import ShareMember, SharePart
 
 INITIAL_EPOCH: Final = 0
@@ -31,6 +32,8 @@ class ShareSessionError(Exception):
 @dataclass(slots=True)
 class ShareSession:
     connection: Hashable
+    # Whose member it is.
+    party: str
     epoch: int
     # In the order in which they are served.
     parts: OrderedDict[SharePart, None]
@@ -42,10 +45,17 @@ class ShareSession:
 
 
 class ShareSessions:
-    def __init__(self, limit: int) -> None:
+    """Beyond `limit` the tenant or user that has most sessions loses its least recently used one,
+    of which `on_lost` is told; nobody gets a further one at the cost of somebody who has less."""
+
+    def __init__(self, limit: int, on_lost: Callable[[list[ShareMember]], None]) -> None:
         self._limit = limit
+        self._on_lost = on_lost
         self._sessions: dict[ShareMember, ShareSession] = {}
         self._by_connection: dict[Hashable, set[ShareMember]] = {}
+        # The least recently used first.
+        self._of_party: dict[str, OrderedDict[ShareMember, None]] = {}
+        self._held = Headcount()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -59,6 +69,7 @@ class ShareSessions:
         connection: Hashable,
         *,
         has_acknowledgements: bool,
+        party: str = "",
     ) -> ShareSession:
         """The session of a fetch. With the final epoch, the caller closes it when it is done."""
         _check(member)
@@ -68,7 +79,7 @@ class ShareSessions:
                     ErrorCode.invalid_request,
                     "a request that opens a share session has nothing to acknowledge",
                 )
-            return self._open(member, wanted, connection)
+            return self._open(member, wanted, connection, party)
         session = self._find(member, epoch)
         if epoch != FINAL_EPOCH:
             session.parts.update(dict.fromkeys(wanted))
@@ -93,6 +104,11 @@ class ShareSessions:
         members.discard(member)
         if not members:
             del self._by_connection[session.connection]
+        self._held.remove(session.party)
+        of_party = self._of_party[session.party]
+        del of_party[member]
+        if not of_party:
+            del self._of_party[session.party]
 
     def connection_lost(self, connection: Hashable) -> list[ShareMember]:
         """Sessions that end with their connection."""
@@ -102,19 +118,33 @@ class ShareSessions:
         return ended
 
     def _open(
-        self, member: ShareMember, wanted: Iterable[SharePart], connection: Hashable
+        self,
+        member: ShareMember,
+        wanted: Iterable[SharePart],
+        connection: Hashable,
+        party: str,
     ) -> ShareSession:
         self.close(member)
         if len(self._sessions) >= self._limit:
+            self._make_room(party)
+        parts = OrderedDict.fromkeys(wanted)
+        session = ShareSession(connection, party, _epoch_after(INITIAL_EPOCH), parts)
+        self._sessions[member] = session
+        self._held.add(party)
+        self._of_party.setdefault(party, OrderedDict())[member] = None
+        self._by_connection.setdefault(connection, set()).add(member)
+        return session
+
+    def _make_room(self, party: str) -> None:
+        loser = self._held.gives_way(party)
+        if loser == party:
             raise ShareSessionError(
                 ErrorCode.share_session_limit_reached,
                 f"there are {self._limit} share sessions (group.share.max.share.sessions)",
             )
-        parts = OrderedDict.fromkeys(wanted)
-        session = ShareSession(connection, _epoch_after(INITIAL_EPOCH), parts)
-        self._sessions[member] = session
-        self._by_connection.setdefault(connection, set()).add(member)
-        return session
+        lost = next(iter(self._of_party[loser]))
+        self.close(lost)
+        self._on_lost([lost])
 
     def _find(self, member: ShareMember, epoch: int) -> ShareSession:
         session = self._sessions.get(member)
@@ -132,6 +162,7 @@ class ShareSessions:
                 f"share session epoch {epoch}; the next one is {session.epoch}",
             )
         session.epoch = _epoch_after(epoch)
+        self._of_party[session.party].move_to_end(member)
         return session
 
 

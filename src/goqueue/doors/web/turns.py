@@ -9,13 +9,13 @@ Where nobody logs in, everything begins at once.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from time import thread_time
 from typing import Final, NamedTuple
 
-from goqueue.doors.web.line import Line
 from goqueue.model.caller import Principal
+from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.line import Line
 from goqueue.service.security.quotas import party_of
 
 
@@ -43,8 +43,12 @@ def begin_next(begun_max: int, seconds: float, pace: Pace) -> int:
     return min(max(1, wanted), pace.begin_max)
 
 
+def _nothing(_party: str) -> None:
+    """For those who need not know."""
+
+
 class Turns:
-    def __init__(self, parties: Counter[str], *, is_on: bool) -> None:
+    def __init__(self, parties: Headcount, *, is_on: bool) -> None:
         """`parties` are the tenants and users that are connected, and by how many connections; by
         whichever door. Not `is_on` where nobody logs in."""
         self._parties = parties
@@ -56,8 +60,11 @@ class Turns:
         self._last_party = ""
         self._shared_until = 0.0
 
-    def of_connection(self, address: str) -> "ConnectionParty":
-        return ConnectionParty(self._parties, address)
+    def of_connection(
+        self, address: str, on_known: Callable[[str], None] = _nothing
+    ) -> "ConnectionParty":
+        """`on_known` is told whose it is, whenever that changes."""
+        return ConnectionParty(self._parties, address, on_known)
 
     def take(self, party: str, begin: Callable[[], None]) -> None:
         """Call `begin` when it is the party's turn; mostly now."""
@@ -107,27 +114,34 @@ class Turns:
 class ConnectionParty:
     """Whose requests come on a connection: those of whoever logged in with the last one."""
 
-    __slots__ = ("_parties", "_principal", "name")
+    __slots__ = ("_is_over", "_on_known", "_parties", "_principal", "name")
 
-    def __init__(self, parties: Counter[str], address: str) -> None:
+    def __init__(self, parties: Headcount, address: str, on_known: Callable[[str], None]) -> None:
         self._parties = parties
+        self._on_known = on_known
+        self._is_over = False
         self._principal: Principal | None = None
         # Until more is known; those who come from one machine are one party.
         self.name = f"at {address}"
 
     def seen(self, principal: Principal) -> None:
-        if principal is self._principal or principal == self._principal:
+        if principal is self._principal or principal == self._principal or self._is_over:
             return
-        self.leave()
+        self._leave()
         self._principal = principal
         self.name = party_of(principal)
-        self._parties[self.name] += 1
+        self._parties.add(self.name)
+        self._on_known(self.name)
 
-    def leave(self) -> None:
-        """The connection is lost."""
+    def end(self) -> None:
+        """The connection is lost. A request may still be logging in, which counts no more."""
+        self._leave()
+        self._is_over = True
+        # It knows the connection, which is to be freed without a look for cycles.
+        self._on_known = _nothing
+
+    def _leave(self) -> None:
         if self._principal is None:
             return
         self._principal = None
-        self._parties[self.name] -= 1
-        if not self._parties[self.name]:
-            del self._parties[self.name]
+        self._parties.remove(self.name)

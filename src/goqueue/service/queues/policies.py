@@ -42,7 +42,8 @@ class QueuePolicies:
             for rule in _within(tenant, _rules_of_old(old, queue))
             if rule not in wanted and rule.resource is Resource.TOPIC
         ]
-        await self._book.add(cluster, wanted)
+        is_administrator = self._access.administers_cluster(caller)
+        await self._book.add(cluster, wanted, is_administrator=is_administrator)
         if ended:
             await self._book.remove(cluster, ended)
 

@@ -82,7 +82,7 @@ class SqsQueueService:
             adopted = self._access.configurable_topic(caller, name)
         is_new, partitions = topic not in self._node.image.topics, self._node.config.num_partitions
         if is_new:
-            self._limited.check_new(caller, partitions)
+            self._limited.check_new(caller, name, partitions)
         queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
         if policy:
             await self._policies.apply(caller, name, "", policy)

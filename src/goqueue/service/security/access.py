@@ -363,6 +363,11 @@ class Access:
         self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
         return AlterableCluster(CLUSTER_NAME)
 
+    def administers_cluster(self, caller: Caller) -> bool:
+        """For what is kept for administrators when everything else is taken."""
+        may_change = self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return may_change and not caller.principal.tenant
+
     def describable_accounts(self, caller: Caller) -> DescribableCluster:
         self._check_rule(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
         return DescribableCluster(CLUSTER_NAME)

@@ -10,7 +10,7 @@ change or delete something. Who is refused is told of by `Access`, and not a sec
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ from goqueue.service.security.access import Access
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 # Of what a request names in a list.
 _LISTED_MAX: Final = 10
@@ -157,10 +158,10 @@ def _text(value: Any) -> str:
     if isinstance(value, QuotaChange):
         return _quota(value)
     if isinstance(value, Mapping):
-        return _list(_setting(str(name), each) for name, each in value.items())
+        return _list(list(value.items()), lambda pair: _setting(str(pair[0]), pair[1]))
     # A partition is a tuple, and says what it is.
     if isinstance(value, Sequence) and not isinstance(value, str) and not hasattr(value, "_fields"):
-        return _list(map(_text, value))
+        return _list(value, _text)
     return str(value)
 
 
@@ -191,10 +192,10 @@ def _quota(change: QuotaChange) -> str:
     return " ".join((*whom, *values))
 
 
-def _list(texts: Iterable[str]) -> str:
-    every = list(texts)
+def _list(every: Sequence[T], text: Callable[[T], str]) -> str:
+    """Only what is shown is written: a request may have thousands."""
     more = len(every) - _LISTED_MAX
-    return ", ".join(every[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(text, every[:_LISTED_MAX])) + (f" and {more} more" if more > 0 else "")
 
 
 def _setting(name: str, value: object) -> str:

@@ -36,7 +36,13 @@ class KeyService:
         owner = self._access.changeable_user(caller, user)
         if not self._is_visible(caller, user):
             raise UnknownUser(f"user {user!r} is not there")
-        return await self._keys.create(owner, kind, label=label, expires_in_ms=expires_in_ms)
+        return await self._keys.create(
+            owner,
+            kind,
+            label=label,
+            expires_in_ms=expires_in_ms,
+            is_administrator=self._access.administers_cluster(caller),
+        )
 
     @audited("key.delete", Resource.USER, detail=("key_id",))
     async def delete(self, caller: Caller, key_id: str) -> None:

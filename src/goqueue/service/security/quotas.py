@@ -1,12 +1,12 @@
 """Quotas: seen and changed by those who may, and asked by doors for what a client may use."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import ANONYMOUS, Caller, Principal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.rights import Resource
 from goqueue.model.security.quotas import (
     Quota,
@@ -50,7 +50,7 @@ class QuotaService:
         self.ledger = node.quotas.ledger
         self.now_ms = node.quotas.now_ms
         # Tenants, and users without one, that have connections at any door, and how many.
-        self.parties: Counter[str] = Counter()
+        self.parties = Headcount()
 
     # --- administration -------------------------------------------------------------------
 
@@ -95,14 +95,11 @@ class QuotaService:
         """A connection is somebody's from now on; raises `LimitReached` if its tenant has enough
         of them."""
         self._limits.joined(principal.tenant)
-        self.parties[party_of(principal)] += 1
+        self.parties.add(party_of(principal))
 
     def left(self, principal: Principal) -> None:
         self._limits.left(principal.tenant)
-        party = party_of(principal)
-        self.parties[party] -= 1
-        if not self.parties[party]:
-            del self.parties[party]
+        self.parties.remove(party_of(principal))
 
     def admit(self, caller: Caller) -> bool:
         """Before a request over HTTP; raises while the caller has had too much of the event loop.

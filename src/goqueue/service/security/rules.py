@@ -31,9 +31,10 @@ class RuleService:
         if not self._access.has_rules:
             raise SecurityDisabled("there are no rules while security.enabled is false")
 
-    def rules(self, caller: Caller, wanted: RuleFilter) -> list[Rule]:
+    async def rules(self, caller: Caller, wanted: Sequence[RuleFilter]) -> list[Rule]:
+        """Those that one of the filters takes."""
         cluster = self._access.describable_accounts(caller)
-        return self._book.matching(cluster, _within(caller, wanted))
+        return await self._book.matching(cluster, [_within(caller, each) for each in wanted])
 
     @audited("rule.create", Resource.CLUSTER, detail=("rules",))
     async def add(self, caller: Caller, rules: Sequence[Rule]) -> None:
@@ -42,7 +43,8 @@ class RuleService:
         tenant = caller.principal.tenant
         if tenant:
             rules = [msgspec.structs.replace(rule, tenant=tenant) for rule in rules]
-        await self._book.add(cluster, rules)
+        is_administrator = self._access.administers_cluster(caller)
+        await self._book.add(cluster, rules, is_administrator=is_administrator)
 
     @audited("rule.delete", Resource.CLUSTER, detail=("wanted",))
     async def remove(self, caller: Caller, wanted: Sequence[RuleFilter]) -> list[Rule]:

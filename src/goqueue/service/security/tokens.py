@@ -65,6 +65,7 @@ class TokenService:
             max_lifetime_ms=max_lifetime_ms,
             tenant=asks.tenant if user is None else user.tenant,
             is_of_user=user is not None,
+            is_administrator=self._access.administers_cluster(caller),
         )
         return HeldToken(token, self._security.tokens.hmac(token))
 

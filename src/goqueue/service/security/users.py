@@ -60,7 +60,12 @@ class UserService:
         if tenant and tenant not in self._security.image.tenants:
             raise UnknownTenant(f"tenant {tenant!r} is not there")
         return await self._users.create(
-            cluster, name, scram=scram, tenant=tenant, is_admin=is_admin
+            cluster,
+            name,
+            scram=scram,
+            tenant=tenant,
+            is_admin=is_admin,
+            is_administrator=self._access.administers_cluster(caller),
         )
 
     @audited("user.password", Resource.USER, about="name")
@@ -96,7 +101,13 @@ class UserService:
         user = self._users.find(name)
         if user is not None and not any({**user.scram, **changes}.values()):
             self._check_another_administrator(name, "left without a password")
-        await self._users.set_scram(cluster, name, changes, tenant=caller.principal.tenant)
+        await self._users.set_scram(
+            cluster,
+            name,
+            changes,
+            tenant=caller.principal.tenant,
+            is_administrator=self._access.administers_cluster(caller),
+        )
 
     async def alter_credentials(
         self, caller: Caller, changes: Sequence[ScramChange]

@@ -1,6 +1,6 @@
 """The queue engine: one machine per partition of `__queue_state`, with many queues."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from goqueue.model.offsets import OffsetRange
@@ -158,6 +158,11 @@ class QueueMachine:
     @property
     def queue_count(self) -> int:
         return len(self._queues)
+
+    @property
+    def queue_keys(self) -> Collection[QueueKey]:
+        """As they come, for who counts them."""
+        return self._queues.keys()
 
     def list_queues(self, group: str | None = None) -> list[QueueKey]:
         """A look without a ticket; for what must be committed, ask for a description."""

@@ -14,32 +14,34 @@ from goqueue.model.security.tenants import Tenant
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import User
 from goqueue.state.metadata_keys import SecurityKey, SecurityKind, decode_value, security_key
+from goqueue.state.parted_map import PartedMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityImage:
     """Everything by the name under which it is kept: rules and quotas by ids of their own."""
 
-    users: Mapping[str, User] = field(default_factory=dict)
-    rules: Mapping[str, Rule] = field(default_factory=dict)
-    keys: Mapping[str, AccessKey] = field(default_factory=dict)
-    tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
-    ended_sessions: Mapping[str, EndedSession] = field(default_factory=dict)
-    tenants: Mapping[str, Tenant] = field(default_factory=dict)
-    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    users: PartedMap[User] = field(default_factory=PartedMap)
+    rules: PartedMap[Rule] = field(default_factory=PartedMap)
+    keys: PartedMap[AccessKey] = field(default_factory=PartedMap)
+    tokens: PartedMap[DelegationToken] = field(default_factory=PartedMap)
+    ended_sessions: PartedMap[EndedSession] = field(default_factory=PartedMap)
+    tenants: PartedMap[Tenant] = field(default_factory=PartedMap)
+    quotas: PartedMap[Quota] = field(default_factory=PartedMap)
 
     def apply(self, edits: Mapping[SecurityKey, bytes | None]) -> "SecurityImage":
         """The same object where nothing is edited."""
         if not edits:
             return self
-        changed: dict[str, dict[str, Any]] = {}
+        edited: dict[SecurityKind, dict[str, Any]] = {}
         for (kind, name), value in edits.items():
-            kept = changed.setdefault(kind.value, dict(getattr(self, kind.value)))
-            if value is None:
-                kept.pop(name, None)
-            else:
-                kept[name] = decode_value(security_key(kind, name), value, _TYPES[kind])
-        return replace(self, **changed)
+            edited.setdefault(kind, {})[name] = (
+                None
+                if value is None
+                else decode_value(security_key(kind, name), value, _TYPES[kind])
+            )
+        kept = {kind.value: getattr(self, kind.value).changed(edited[kind]) for kind in edited}
+        return replace(self, **kept)
 
     def has_rights_of(self, other: "SecurityImage") -> bool:
         """Whether everybody may do the same by both, for all that can be told at a glance."""

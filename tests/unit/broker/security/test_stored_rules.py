@@ -8,6 +8,7 @@ from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.rights import CLUSTER_NAME, Resource, Verb
 from goqueue.model.security.rules import Permission, Rule, rule_id
 from goqueue.model.security.users import User
+from goqueue.state.parted_map import PartedMap
 from goqueue.state.security.image import SecurityImage
 
 
@@ -34,8 +35,8 @@ def image(*rules: Rule) -> SecurityImage:
         User(name="anna", tenant="acme"),
     ]
     return SecurityImage(
-        users={user.name: user for user in users},
-        rules={rule_id(rule): rule for rule in rules},
+        users=PartedMap({user.name: user for user in users}),
+        rules=PartedMap({rule_id(rule): rule for rule in rules}),
     )
 
 

@@ -142,7 +142,7 @@ class Peer:
             memory=self.memory,
             call_room=CallRoom(RequestMemory(config.queued_max_request_bytes)),
             limits=RequestLimits(config, self.script.operations()),
-            share_sessions=ShareSessions(1),
+            share_sessions=ShareSessions(1, lambda _: None),
             sasl=cast(Any, SimpleNamespace(of=lambda _connection: None)),
         )
         self.open: OpenConnections[Connection] = OpenConnections(

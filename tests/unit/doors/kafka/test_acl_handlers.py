@@ -168,7 +168,7 @@ async def test_rules_of_subjects_are_kept_from_kafkas_tools(
     found = await secured.call("describe_acls", **wanted())
     assert found.resources == ()
     await secured.call("delete_acls", filters=[wanted()])
-    assert rules.rules(ANYONE, RuleFilter()) == [rule]
+    assert await rules.rules(ANYONE, [RuleFilter()]) == [rule]
     subject = wanted(resource_type_filter=Resource.SUBJECT.value)
     found = await secured.call("describe_acls", **subject)
     assert [place.resource_name for place in found.resources] == ["s"]

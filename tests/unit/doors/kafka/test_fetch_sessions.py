@@ -21,6 +21,7 @@ from goqueue.model.log import FetchPart
 A0, A1, B0 = (PartitionKey(None, topic, index) for topic, index in (("a", 0), ("a", 1), ("b", 0)))
 PART = FetchPart("a", 0, 0, 1000)
 STATE = SentState(5, 5, 0)
+ACME, ZETA = (Principal("User", "boss", tenant) for tenant in ("acme", "zeta"))
 
 
 def sessions(slots: int = 10) -> FetchSessions:
@@ -177,3 +178,49 @@ def test_all_sessions_share_a_number_of_partitions() -> None:
     )
     assert len(wanted_by(alone)) == 9
     assert len(cache) == 1
+
+
+def begin_as(cache: FetchSessions, reader: Principal, *keys: PartitionKey) -> FetchPlan:
+    return cache.plan(0, 0, dict.fromkeys(keys, PART), (), uses_topic_ids=False, reader=reader)
+
+
+def go_on_as(cache: FetchSessions, reader: Principal, session_id: int) -> FetchPlan:
+    return cache.plan(session_id, 1, {}, (), uses_topic_ids=False, reader=reader)
+
+
+def test_who_has_most_sessions_gives_way() -> None:
+    cache = sessions(slots=3)
+    zeta = begin_as(cache, ZETA, A0).session_id
+    acme = [begin_as(cache, ACME, A0).session_id for _ in range(10)]
+    assert len(cache) == 3
+    assert go_on_as(cache, ZETA, zeta).session_id == zeta
+    for gone in acme[:8]:
+        with pytest.raises(SessionError):
+            go_on_as(cache, ACME, gone)
+    # The second of another takes one of those that has two.
+    begin_as(cache, ZETA, A0)
+    assert go_on_as(cache, ACME, acme[9]).session_id == acme[9]
+    with pytest.raises(SessionError):
+        go_on_as(cache, ACME, acme[8])
+
+
+def test_who_has_most_partitions_gives_way() -> None:
+    cache = FetchSessions(10, random.Random(1), max_parts=4)
+    zeta = begin_as(cache, ZETA, A0).session_id
+    acme = begin_as(cache, ACME, A0, A1, B0).session_id
+    begin_as(cache, ZETA, A0)
+    with pytest.raises(SessionError):
+        go_on_as(cache, ACME, acme)
+    # One that would have most gets none, and is answered without.
+    wide = [PartitionKey(None, "wide", index) for index in range(4)]
+    assert begin_as(cache, ACME, *wide).session_id == 0
+    assert go_on_as(cache, ZETA, zeta).session_id == zeta
+
+
+def test_a_session_that_grows_makes_room_itself() -> None:
+    cache = FetchSessions(10, random.Random(1), max_parts=4)
+    zeta = begin_as(cache, ZETA, A0).session_id
+    acme = begin_as(cache, ACME, A0).session_id
+    wide = {PartitionKey(None, "wide", index): PART for index in range(4)}
+    cache.plan(acme, 1, wide, (), uses_topic_ids=False, reader=ACME)
+    assert go_on_as(cache, ZETA, zeta).session_id == zeta

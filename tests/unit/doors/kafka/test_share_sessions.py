@@ -15,6 +15,10 @@ KEY = ShareMember("g", "m")
 A, B, C = (SharePart(TOPIC, number) for number in range(3))
 
 
+def made(limit: int, lost: list[ShareMember] | None = None) -> ShareSessions:
+    return ShareSessions(limit, (lost if lost is not None else []).extend)
+
+
 def fetch(
     sessions: ShareSessions,
     epoch: int,
@@ -22,8 +26,11 @@ def fetch(
     forgotten: tuple[SharePart, ...] = (),
     key: ShareMember = KEY,
     connection: str = "one",
+    party: str = "",
 ) -> ShareSession:
-    return sessions.fetch(key, epoch, wanted, forgotten, connection, has_acknowledgements=False)
+    return sessions.fetch(
+        key, epoch, wanted, forgotten, connection, has_acknowledgements=False, party=party
+    )
 
 
 def refused(sessions: ShareSessions, epoch: int, key: ShareMember = KEY) -> ErrorCode:
@@ -33,7 +40,7 @@ def refused(sessions: ShareSessions, epoch: int, key: ShareMember = KEY) -> Erro
 
 
 def test_a_session_remembers_its_partitions() -> None:
-    sessions = ShareSessions(10)
+    sessions = made(10)
     assert list(fetch(sessions, 0, A, B).parts) == [A, B]
     assert list(fetch(sessions, 1, C, forgotten=(A,)).parts) == [B, C]
     session = fetch(sessions, 2)
@@ -45,7 +52,7 @@ def test_a_session_remembers_its_partitions() -> None:
 
 
 def test_epochs() -> None:
-    sessions = ShareSessions(10)
+    sessions = made(10)
     assert refused(sessions, 5) is ErrorCode.share_session_not_found
     fetch(sessions, 0, A)
     assert refused(sessions, 0, ShareMember("", "m")) is ErrorCode.invalid_request
@@ -62,13 +69,13 @@ def test_epochs() -> None:
 
 
 def test_epochs_begin_anew_after_the_last_one() -> None:
-    sessions = ShareSessions(10)
+    sessions = made(10)
     fetch(sessions, 0).epoch = 2**31 - 1
     assert fetch(sessions, 2**31 - 1).epoch == 1
 
 
 def test_sessions_end_with_their_connection() -> None:
-    sessions = ShareSessions(2)
+    sessions = made(2)
     other = ShareMember("g", "other")
     fetch(sessions, 0, A)
     fetch(sessions, 0, A, key=other)
@@ -79,4 +86,25 @@ def test_sessions_end_with_their_connection() -> None:
     assert sessions.connection_lost("one") == []
     assert len(sessions) == 1
     assert sessions.connection_lost("two") == [KEY]
+    assert len(sessions) == 0
+
+
+def test_who_has_most_gives_way() -> None:
+    lost: list[ShareMember] = []
+    sessions = made(3, lost)
+    flood = [ShareMember("g", f"flood-{number}") for number in range(4)]
+    for member in flood[:3]:
+        fetch(sessions, 0, A, key=member, party="acme@")
+    fetch(sessions, 1, key=flood[0], party="acme@")
+    with pytest.raises(ShareSessionError, match="3 share sessions"):
+        fetch(sessions, 0, A, key=flood[3], party="acme@")
+    fetch(sessions, 0, A, key=KEY, party="zeta@")
+    # The one that was not used for longest.
+    assert lost == [flood[1]]
+    assert refused(sessions, 1, key=flood[1]) is ErrorCode.share_session_not_found
+    assert len(sessions) == 3
+    # Nobody loses one to somebody who has as many.
+    with pytest.raises(ShareSessionError):
+        fetch(sessions, 0, A, key=flood[3], party="acme@")
+    assert sessions.connection_lost("one") == sorted((flood[0], flood[2], KEY))
     assert len(sessions) == 0

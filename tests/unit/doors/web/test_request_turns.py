@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,17 +14,26 @@ from hypothesis import strategies as st
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
+from goqueue.doors.http import door as http_door
 from goqueue.doors.web import turns as turns_module
-from goqueue.doors.web.line import Line
 from goqueue.doors.web.turns import ALONE, SHARED, Pace, Turns, begin_next
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
+from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.line import Line
 from goqueue.service.broker_service import BrokerService
 from tests.access.tenant_worlds import AllMay
 
 pytestmark = pytest.mark.anyio
 
 MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
+
+
+def connected(**parties: int) -> Headcount:
+    held = Headcount()
+    for party, count in parties.items():
+        held.add(f"{party}@", count)
+    return held
 
 
 def filled(parties: str) -> Line[str]:
@@ -60,13 +70,26 @@ def test_long_turns_have_fewer_requests_and_short_ones_more(pace: Pace) -> None:
     assert begin_next(pace.begin_max, 0.0, pace) == pace.begin_max
 
 
+@given(st.text("abc", min_size=1), st.data())
+def test_who_leaves_is_not_missed(waiting: str, data: st.DataObject) -> None:
+    line = filled(waiting)
+    left = data.draw(st.integers(0, len(waiting) - 1))
+    party = waiting[left]
+    line.leave(party, f"{party}{left}")
+    line.leave(party, f"{party}{left}")
+    assert len(line) == len(waiting) - 1
+    assert line.count(party) == waiting.count(party) - 1
+    taken = [line.take() for _ in range(len(line))]
+    assert sorted(taken) == sorted(f"{p}{n}" for n, p in enumerate(waiting) if n != left)
+
+
 def test_turns_are_small_as_soon_as_there_are_two() -> None:
     assert begin_next(ALONE.begin_max, 0.0, SHARED) == SHARED.begin_max
 
 
 async def test_where_nobody_logs_in_everything_begins_at_once() -> None:
     begun: list[int] = []
-    turns = Turns(Counter(), is_on=False)
+    turns = Turns(Headcount(), is_on=False)
     for number in range(500):
         turns.take(f"at 10.0.0.{number}", partial(begun.append, number))
     assert begun == list(range(500))
@@ -78,7 +101,7 @@ async def test_one_who_comes_waits_for_a_turn_and_not_for_all_of_the_only_other(
     """Nothing is known of the one who comes, and nothing told that it would."""
     monkeypatch.setattr(turns_module, "SHARED_FOR_SECONDS", 0)
     begun: list[str] = []
-    turns = Turns(Counter({"acme@": 500}), is_on=True)
+    turns = Turns(connected(acme=500), is_on=True)
     for number in range(1_000):
         turns.take("acme@", partial(begun.append, f"acme {number}"))
     while len(begun) < 300:
@@ -94,7 +117,7 @@ async def test_one_who_comes_waits_for_a_turn_and_not_for_all_of_the_only_other(
 
 async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
     begun: list[str] = []
-    turns = Turns(Counter(), is_on=True)
+    turns = Turns(Headcount(), is_on=True)
     for number in range(100):
         turns.take("acme@", partial(begun.append, f"acme {number}"))
     turns.take("zeta@", partial(begun.append, "zeta"))
@@ -109,7 +132,7 @@ async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
 
 async def test_after_a_turn_there_is_room_again() -> None:
     begun: list[int] = []
-    turns = Turns(Counter(), is_on=True)
+    turns = Turns(Headcount(), is_on=True)
     for number in range(SHARED.begin_max):
         turns.take("acme@", partial(begun.append, number))
     while len(begun) == SHARED.begin_max:
@@ -120,7 +143,7 @@ async def test_after_a_turn_there_is_room_again() -> None:
 
 async def test_what_waits_when_the_door_closes_never_begins() -> None:
     begun: list[int] = []
-    turns = Turns(Counter(), is_on=True)
+    turns = Turns(Headcount(), is_on=True)
     for number in range(SHARED.begin_max + 5):
         turns.take("acme@", partial(begun.append, number))
     turns.stop()
@@ -130,21 +153,29 @@ async def test_what_waits_when_the_door_closes_never_begins() -> None:
 
 
 def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
-    parties: Counter[str] = Counter()
+    parties = Headcount()
     party = Turns(parties, is_on=True).of_connection("10.0.0.9")
     assert party.name == "at 10.0.0.9"
     party.seen(Principal("User", "alice", "acme"))
     party.seen(Principal("User", "bob", "acme"))
-    assert (party.name, parties) == ("acme@", {"acme@": 1})
+    assert (party.name, [*parties], parties.total) == ("acme@", ["acme@"], 1)
     party.seen(Principal("User", "carol"))
-    assert (party.name, parties) == ("carol", {"carol": 1})
-    party.leave()
-    party.leave()
-    assert not parties
+    assert (party.name, [*parties], parties.total) == ("carol", ["carol"], 1)
+    party.end()
+    party.end()
+    # A log-in that was under way.
+    party.seen(Principal("User", "carol"))
+    assert not len(parties)
 
 
 @pytest.fixture
 async def door(tmp_path: Path) -> AsyncIterator[tuple[str, BrokerService]]:
+    async with opened_door(tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def opened_door(tmp_path: Path) -> AsyncIterator[tuple[str, BrokerService]]:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", "security.enabled": "true"}
     node = await Node.open(broker_config(texts))
     service = BrokerService(node, AllMay())
@@ -186,3 +217,21 @@ async def test_everybody_is_answered_and_forgotten_with_the_connection(
     async with asyncio.timeout(60):
         while service.quotas.parties:
             await asyncio.sleep(0.01)
+
+
+async def test_one_tenants_connections_do_not_keep_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor an administrator, who sees how it stands."""
+    monkeypatch.setattr(http_door, "CONNECTIONS_MAX", 8)
+    async with opened_door(tmp_path) as (url, service):
+        await service.users.create(MAKER, "root", "secret", is_admin=True)
+        async with AsyncExitStack() as clients:
+            for _ in range(16):
+                client = await clients.enter_async_context(httpx.AsyncClient(base_url=url))
+                asked = await client.get("/topics", auth=("acme-boss", "secret"))
+                assert asked.status_code == 200
+            for user in ("zeta-boss", "root"):
+                async with httpx.AsyncClient(base_url=url, auth=(user, "secret")) as other:
+                    for _ in range(3):
+                        assert (await other.get("/topics")).status_code == 200

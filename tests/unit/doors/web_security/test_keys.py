@@ -118,7 +118,7 @@ async def test_a_user_has_so_many_keys(
     with pytest.raises(PolicyViolation, match="2 keys already"):
         await service.keys.create(MAKER, "alice", KeyKind.API)
     monkeypatch.setattr(key_limits, "KEYS_MAX", 2)
-    with pytest.raises(PolicyViolation, match="there are 2 keys"):
+    with pytest.raises(PolicyViolation, match="there can be 2 keys"):
         await service.keys.create(MAKER, "root", KeyKind.API)
 
 

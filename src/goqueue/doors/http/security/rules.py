@@ -26,6 +26,7 @@ from goqueue.model.security.rules import (
     RuleFilter,
 )
 from goqueue.model.security.rules import Rule as StoredRule
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
 
@@ -139,7 +140,7 @@ async def list_rules(
 ) -> Rules:
     """The rules that are like this; without any words, all."""
     wanted = _filter(resource, name, pattern, principal, host, operation, permission)
-    return Rules(_all_shown(service.rules.rules(caller, wanted)))
+    return Rules(await _all_shown(await service.rules.rules(caller, [wanted])))
 
 
 @post(
@@ -157,7 +158,7 @@ async def add_rules(
     made = [_read(each) for each in data.rules]
     with refused_by_content():
         await service.rules.add(caller, made)
-    return Response(Rules(_all_shown(made)))
+    return Response(Rules(await _all_shown(made)))
 
 
 @delete(
@@ -187,7 +188,7 @@ async def delete_rules(
             "resource, name, pattern, principal, host, operation, permission: say with at least "
             "one of them which rules to delete",
         )
-    return DeletedRules(_all_shown(await service.rules.remove(caller, [wanted])))
+    return DeletedRules(await _all_shown(await service.rules.remove(caller, [wanted])))
 
 
 def _filter(
@@ -228,8 +229,8 @@ def _read(rule: Rule) -> StoredRule:
     )
 
 
-def _all_shown(rules: Sequence[StoredRule]) -> list[Rule]:
-    return msgspec.convert([_shown(each) for each in rules], list[Rule])
+async def _all_shown(rules: Sequence[StoredRule]) -> list[Rule]:
+    return [msgspec.convert(_shown(each), Rule) async for each in in_slices(rules)]
 
 
 def _shown(rule: StoredRule) -> dict[str, str]:

@@ -10,6 +10,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
+from goqueue.model.security.rule_filters import RuleFilters
 from goqueue.model.security.rules import Rule, RuleFilter
 from goqueue.pace import in_slices
 from goqueue.service.needs import Need
@@ -33,30 +34,33 @@ async def handle(context: RequestContext, request: "DeleteAclsRequest") -> Messa
         removed = await rules.remove(caller, wanted)
     except GoQueueError as error:
         return {"filter_results": [_refused(error)] * len(request.filters)}
+    # For each of the filters above, which of the request it is of.
+    owners = [place for place, each in enumerate(asked) if isinstance(each, list) for _ in each]
+    matching: list[list[Message]] = [[] for _ in asked]
+    filters = RuleFilters(wanted)
+    async for rule in in_slices(removed):
+        for place in {owners[number] for number in filters.taking(rule)}:
+            matching[place].append(_removed(rule))
     return {
         "filter_results": [
-            _result(each, removed) if isinstance(each, list) else _refused(each)
-            async for each in in_slices(asked)
+            _result(found) if isinstance(each, list) else _refused(each)
+            for each, found in zip(asked, matching, strict=True)
         ]
     }
 
 
-def _result(wanted: list[RuleFilter], removed: list[Rule]) -> Message:
+def _result(matching: list[Message]) -> Message:
+    return {"error_code": ErrorCode.none, "error_message": None, "matching_acls": matching}
+
+
+def _removed(rule: Rule) -> Message:
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
-        "matching_acls": [
-            {
-                "error_code": ErrorCode.none,
-                "error_message": None,
-                "resource_type": rule.resource.value,
-                "resource_name": rule.name,
-                "pattern_type": rule.pattern.value,
-                **entry(rule),
-            }
-            for rule in removed
-            if any(each.takes(rule) for each in wanted)
-        ],
+        "resource_type": rule.resource.value,
+        "resource_name": rule.name,
+        "pattern_type": rule.pattern.value,
+        **entry(rule),
     }
 
 

@@ -23,7 +23,7 @@ async def handle(context: RequestContext, request: "DescribeAclsRequest") -> Mes
     try:
         rules.check_used(caller, Verb.DESCRIBE)
         wanted = read_filters(request, caller.principal.tenant)
-        found = [rule for each in wanted for rule in rules.rules(caller, each)]
+        found = await rules.rules(caller, wanted)
     except GoQueueError as error:
         return {"error_code": error_code(error), "error_message": error.message, "resources": []}
     places: dict[tuple[int, str, int], list[Message]] = {}
@@ -34,7 +34,7 @@ async def handle(context: RequestContext, request: "DescribeAclsRequest") -> Mes
         "error_message": None,
         "resources": [
             {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": acls}
-            for (kind, name, pattern), acls in places.items()
+            async for (kind, name, pattern), acls in in_slices(places.items())
         ],
     }
 

@@ -34,6 +34,7 @@ from goqueue.model.groups.errors import GroupError
 from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareMember, SharePart
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
+from goqueue.service.security.quotas import party_of
 
 if TYPE_CHECKING:
     from kio.schema.share_fetch.v2.request import ShareFetchRequest
@@ -64,6 +65,7 @@ async def handle(context: RequestContext, request: "ShareFetchRequest") -> Messa
             _forgotten(request),
             context.connection,
             has_acknowledgements=any(batches_of.values()),
+            party=party_of(context.caller.principal),
         )
     except ShareSessionError as error:
         return _answer(error.code, error.message, terms.lock_duration_ms, ())

@@ -1,4 +1,4 @@
-"""Who waits for the event loop: the parties one after the other, each with its first."""
+"""Who waits: the parties one after the other, each with its first."""
 
 from collections import OrderedDict, deque
 from typing import Generic, TypeVar
@@ -18,6 +18,9 @@ class Line(Generic[T]):
     def __len__(self) -> int:
         return self._length
 
+    def count(self, party: str) -> int:
+        return len(self._waiting.get(party, ()))
+
     def add(self, party: str, one: T) -> None:
         self._waiting.setdefault(party, deque()).append(one)
         self._length += 1
@@ -30,3 +33,13 @@ class Line(Generic[T]):
             self._waiting[party] = waiting
         self._length -= 1
         return one
+
+    def leave(self, party: str, one: T) -> None:
+        """It waits no more, if it did."""
+        waiting = self._waiting.get(party, deque())
+        if one not in waiting:
+            return
+        waiting.remove(one)
+        self._length -= 1
+        if not waiting:
+            del self._waiting[party]

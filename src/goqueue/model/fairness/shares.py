@@ -1,0 +1,57 @@
+"""Who may have more of a table that all fill and nothing falls out of by itself.
+
+A part is kept for the cluster's administrators, so that they get in whatever others did. Half of
+the rest is divided evenly among the parties: nobody gets what is promised to another one. The other
+half is for whoever comes first. So a party that is alone may have everything but the reserve, and
+a large one among many about half of everything.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from goqueue.model.fairness.headcount import Headcount
+
+# A twentieth is kept for administrators: enough to remove what is too much by more users and rules.
+RESERVED_PART: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    capacity: int
+    # Of the capacity.
+    reserve: int = 0
+
+    @classmethod
+    def secured(cls, capacity: int, *, is_on: bool) -> "Shares":
+        """Where nobody logs in, there are no administrators either."""
+        return cls(capacity, capacity // RESERVED_PART if is_on else 0)
+
+    @property
+    def is_free_below(self) -> int:
+        """Nobody is refused while there are fewer in all: until then nobody need be counted."""
+        return (self.capacity - self.reserve) // 2
+
+    def promised(self, parties: int) -> int:
+        """What each may have, whatever the others have."""
+        room = self.capacity - self.reserve
+        return room if parties <= 1 else room // 2 // parties
+
+    def may_add(
+        self,
+        party: str,
+        held: Headcount,
+        parties: int,
+        *,
+        count: int = 1,
+        is_administrator: bool = False,
+    ) -> bool:
+        """`parties`: how many there are, whether they have something or not."""
+        room = self.capacity - (0 if is_administrator else self.reserve)
+        if held.total + count > room:
+            return False
+        share = self.promised(parties)
+        wanted = held[party] + count
+        if is_administrator or parties <= 1 or wanted <= share:
+            return True
+        of_others = held.beyond(share) - max(0, held[party] - share)
+        return of_others + wanted - share <= (self.capacity - self.reserve) // 2

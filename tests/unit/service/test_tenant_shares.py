@@ -1,0 +1,164 @@
+"""A tenant that takes all it can of what all divide: others and administrators still get in."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from goqueue.broker.security import keys, rules, tokens, users
+from goqueue.model.caller import Caller, Principal
+from goqueue.model.errors import PolicyViolation, TooManyGroups
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.security.keys import KeyKind
+from goqueue.model.security.rules import Rule
+from goqueue.model.security.tenants import inner_name
+from goqueue.model.topics import NewTopic
+from goqueue.model.transactions.messages import InitProducerId
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker.conftest import OpenBroker
+
+pytestmark = pytest.mark.anyio
+
+CAPACITY = 40
+SECURED = {"security__enabled": "true", "super__users": "User:root"}
+ROOT = replace(ANYONE, principal=Principal("User", "root"))
+ALICE = replace(ANYONE, principal=Principal("User", "alice"))
+Make = Callable[[BrokerService, Caller, int], Awaitable[object]]
+
+
+def boss(tenant: str) -> Caller:
+    return replace(ANYONE, principal=Principal("User", f"{tenant}-boss", tenant))
+
+
+async def make_rule(service: BrokerService, caller: Caller, number: int) -> None:
+    rule = Rule(resource=Resource.TOPIC, name=f"t{number}", principal="User:a", verb=Verb.READ)
+    await service.rules.add(caller, [rule])
+
+
+async def make_user(service: BrokerService, caller: Caller, number: int) -> None:
+    await service.users.create(caller, f"{caller.principal.name}-{number}")
+
+
+async def make_key(service: BrokerService, caller: Caller, _: int) -> None:
+    await service.keys.create(caller, caller.principal.name, KeyKind.API)
+
+
+async def make_token(service: BrokerService, caller: Caller, _: int) -> None:
+    await service.tokens.create(
+        caller, owner=None, renewers=(), max_lifetime_ms=None, by_token=False
+    )
+
+
+async def made_until_refused(service: BrokerService, make: Make, caller: Caller) -> int:
+    for number in range(CAPACITY + 1):
+        try:
+            await make(service, caller, number)
+        except (PolicyViolation, TooManyGroups):
+            return number
+    raise AssertionError("nothing is bounded")
+
+
+@pytest.fixture(params=["rules", "users", "keys", "tokens"])
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    monkeypatch.setattr(rules, "RULES_MAX", CAPACITY)
+    monkeypatch.setattr(users, "USERS_MAX", CAPACITY)
+    monkeypatch.setattr(keys, "KEYS_MAX", CAPACITY)
+    monkeypatch.setattr(tokens, "TOKENS_MAX", CAPACITY)
+    makers: dict[str, Make] = {
+        "rules": make_rule,
+        "users": make_user,
+        "keys": make_key,
+        "tokens": make_token,
+    }
+    return makers[request.param]
+
+
+async def begin(service: BrokerService, *tenants: str) -> None:
+    await service.users.create(ROOT, "root")
+    await service.users.create(ROOT, "alice")
+    for tenant in tenants:
+        await service.tenants.create(ROOT, tenant, {})
+        await service.users.create(ROOT, f"{tenant}-boss", is_admin=True, tenant=tenant)
+
+
+async def test_one_tenant_leaves_room_for_others(open_broker: OpenBroker, make: Make) -> None:
+    async with open_broker(**SECURED) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        many = await made_until_refused(service, make, boss("acme"))
+        few = await made_until_refused(service, make, boss("zeta"))
+        assert CAPACITY / 2 <= many + 3 < CAPACITY
+        # A third of a half each: of 38 beside the reserve.
+        assert few + 1 >= 6
+        await make(service, ROOT, 1_000)
+        # Those that go make room again.
+        await service.tenants.delete(ROOT, "acme", is_forced=True)
+        if make is not make_token:
+            await make(service, boss("zeta"), 1_001)
+
+
+async def test_without_tenants_all_but_the_reserve_is_for_everybody(
+    open_broker: OpenBroker, make: Make
+) -> None:
+    async with open_broker(**SECURED) as node:
+        service = BrokerService(node)
+        await begin(service)
+        if make in (make_key, make_token):
+            assert await made_until_refused(service, make, ALICE) == CAPACITY * 19 // 20
+        found = await made_until_refused(service, make, ROOT)
+        assert found > 0
+        with pytest.raises(PolicyViolation, match=f"{CAPACITY} .* at most"):
+            await make(service, ROOT, 1_000)
+
+
+async def make_group(service: BrokerService, caller: Caller, number: int) -> None:
+    tenant = caller.principal.tenant
+    offset = OffsetToCommit(topic=inner_name(tenant, "a"), partition=0, offset=1)
+    commit = OffsetCommit(group_id=inner_name(tenant, f"g{number}"), offsets=(offset,))
+    await service.groups.commit(caller, commit)
+
+
+async def make_queue(service: BrokerService, caller: Caller, number: int) -> None:
+    group, topic = (inner_name(caller.principal.tenant, each) for each in (f"g{number}", "a"))
+    wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
+    await service.queues.receive(caller, group, topic, wanted)
+
+
+async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"t{number}")
+    wanted = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    await service.transactions.init_producer_id(caller, wanted)
+
+
+async def make_topic(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"new{number}")
+    await service.topics.create(caller, NewTopic(name=name, partitions=2))
+
+
+@pytest.mark.parametrize(
+    ("setting", "make"),
+    [
+        ("max__groups", make_group),
+        ("max__queues", make_queue),
+        ("max__transactional__ids", make_transactional_id),
+        ("max__partitions__per__broker", make_topic),
+    ],
+)
+async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, make: Make) -> None:
+    per_make = 2 if make is make_topic else 1
+    limit = {setting: str(CAPACITY * per_make), "num__partitions": "1"}
+    async with open_broker(**SECURED, **limit) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        for caller in (boss("acme"), boss("zeta"), ROOT):
+            name = inner_name(caller.principal.tenant, "a")
+            await service.topics.create(caller, NewTopic(name=name))
+        many = await made_until_refused(service, make, boss("acme"))
+        few = await made_until_refused(service, make, boss("zeta"))
+        assert CAPACITY / 2 <= many < CAPACITY - 5
+        assert few >= CAPACITY // 2 // 3 - 1
+        for number in range(CAPACITY // 2 // 3 - 2):
+            await make(service, ROOT, number)
