@@ -180,7 +180,8 @@ class Tokens:
 def _check_may_change(asker: Principal, token: DelegationToken | None) -> DelegationToken:
     if token is None:
         raise UnknownToken("there is no such delegation token")
+    # The names are those of its tenant; others have users of the same names.
     is_named = str(asker) in (token.owner, *token.renewers)
-    if not is_named or asker.tenant not in ("", token.tenant):
+    if not is_named or asker.tenant != token.tenant:
         raise TokenNotOwned(f"{asker} is neither owner nor renewer of the delegation token")
     return token

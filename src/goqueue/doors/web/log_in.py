@@ -68,7 +68,7 @@ class Gate:
                 # Browsers show certificates whichever page asks.
                 if not is_from_own_page(headers, or_visitor=method in _ASKING):
                     return CROSS_SITE
-                let_in(scope, self._logins.by_certificate(client_name))
+                let_in(scope, await self._logins.by_certificate(client_name))
                 return None
             if path in _PROBES and method in _ASKING:
                 return None

@@ -94,9 +94,12 @@ class WebLogins:
         keys = self._security.keys
         return WebLogin(user.principal, lambda: keys.holder(key_id, kind) is not None)
 
-    def by_certificate(self, name: str) -> WebLogin:
+    async def by_certificate(self, name: str) -> WebLogin:
         """By the name that the client's certificate gives it."""
-        login = self._authentication.of_certificate(name)
+        try:
+            login = self._authentication.of_certificate(name)
+        except AuthenticationFailed:
+            raise await self._refused("certificate") from None
         self._notes.succeeded(login.principal, "certificate")
         return WebLogin(login.principal, lambda: self._authentication.holds(login))
 

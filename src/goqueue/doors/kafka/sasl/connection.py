@@ -38,8 +38,7 @@ class SecuredConnection(Connection):
 
         client_name = transport.get_extra_info("client_name")
         if client_name is not None:
-            login = self._services.service.authentication.of_certificate(client_name)
-            self._session.begin_by_certificate(login)
+            self._session.begin_by_certificate(client_name)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._until_logged_in.cancel()

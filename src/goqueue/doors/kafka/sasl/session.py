@@ -65,6 +65,7 @@ class SaslSession:
         "_ends_ms",
         "_has_failed",
         "_held_in",
+        "_hint",
         "_is_ended",
         "_is_private",
         "_line",
@@ -88,6 +89,8 @@ class SaslSession:
         self._held_in = -1
         self._is_ended = False
         self._has_failed = False
+        # Why the name in the client's certificate is not taken.
+        self._hint = ""
         self.login: Login | None = None
         # The next frame is a token and no request.
         self.awaits_frame = False
@@ -99,7 +102,8 @@ class SaslSession:
         if login is None:
             if api_key == API_VERSIONS:
                 return None
-            return f"API key {api_key} before log-in: clients must log in (SASL)"
+            hint = f"; its certificate is not enough: {self._hint}" if self._hint else ""
+            return f"API key {api_key} before log-in: clients must log in (SASL){hint}"
         if api_key == CALL_API_KEY and login.principal != BROKERS:
             return f"a call of a broker by {login.principal}"
         # Looked at once for every change, as every request comes by here.
@@ -120,12 +124,19 @@ class SaslSession:
             if (line := self._line()) is not None:
                 line.cut_off(_gone(self.login))
 
-    def begin_by_certificate(self, login: Login) -> None:
-        """Of the client's own, before it says anything. It may still log in as somebody else."""
-        self.login = login
-        if (line := self._line()) is not None:
-            self._log_ins.succeeded(login, line.client_host)
-            line.logged_in(login.principal)
+    def begin_by_certificate(self, name: str) -> None:
+        """That the client's own tells, before it says anything. It may still log in as somebody
+        else, and must where the name is not taken."""
+        line = self._line()
+        assert line is not None
+        try:
+            self.login = self._log_ins.by_certificate(name)
+        except AuthenticationFailed as error:
+            self._hint = error.message
+            self._log_ins.failed(CERTIFICATE, name, line.client_host)
+            return
+        self._log_ins.succeeded(self.login, line.client_host)
+        line.logged_in(self.login.principal)
 
     @property
     def _sasl_login(self) -> Login | None:

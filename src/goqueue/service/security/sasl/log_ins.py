@@ -79,6 +79,10 @@ class LogIns:
             return ends_ms
         return min(token.expires_ms, ends_ms)
 
+    def by_certificate(self, name: str) -> Login:
+        """By the name that the client's certificate gives it, or `AuthenticationFailed`."""
+        return self._authentication.of_certificate(name)
+
     def holds(self, login: Login) -> bool:
         return self._authentication.holds(login)
 
