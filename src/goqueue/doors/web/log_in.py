@@ -16,7 +16,7 @@ from goqueue.doors.web.site_guard import (
 )
 from goqueue.doors.web.standing import Standing
 from goqueue.model.caller import Door
-from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns
 from goqueue.service.security.web_logins import WebLogins
 
 COOKIE: Final = "goqueue_session"
@@ -75,6 +75,8 @@ class Gate:
             raise self._logins.nothing_shown()
         except AuthenticationFailed as error:
             return Unwelcome(401, error.code, error.message)
+        except TooManyLogIns as error:
+            return Unwelcome(503, error.code, error.message)
 
 
 def authorization_in(headers: Headers) -> bytes | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Principal
-from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns
 from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS, User
 from goqueue.service.security.log_in_notes import LogInNotes
@@ -28,7 +28,11 @@ class Authentication:
 
     async def by_password(self, name: str, password: str) -> Principal:
         since_s = asyncio.get_running_loop().time()
-        found = await self.of_password(name, password)
+        try:
+            found = await self.of_password(name, password, self.notes.address)
+        except TooManyLogIns:
+            await self.delay(since_s)
+            raise
         if found is None:
             self.notes.failed(_PASSWORD, name)
             await self.delay(since_s)
@@ -36,10 +40,11 @@ class Authentication:
         self.notes.succeeded(found.principal, _PASSWORD)
         return found.principal
 
-    async def of_password(self, name: str, password: str) -> User | None:
+    async def of_password(self, name: str, password: str, address: str) -> User | None:
         """As `by_password`, without the delay and without a note: who asks sees to it."""
         user = self._security.image.users.get(name)
-        return user if await self._security.passwords.fits(user, password) else None
+        passwords = self._security.passwords
+        return user if await passwords.fits(name, user, password, address=address) else None
 
     async def by_jwt(self, token: str) -> Login:
         """By a token of the identity provider."""

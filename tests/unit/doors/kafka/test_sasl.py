@@ -4,13 +4,15 @@ import asyncio
 import base64
 import gc
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.security import guesses
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.calls import CALL_API_KEY, FORGET
@@ -28,6 +30,7 @@ from tests.unit.doors.kafka.wire_client import WireClient
 pytestmark = pytest.mark.anyio
 
 FAILED, UNSUPPORTED, ILLEGAL = 58, 33, 34
+LogIn = Callable[[WireClient, str, str], Awaitable[Any]]
 
 
 @pytest.fixture
@@ -123,6 +126,38 @@ async def test_plain_from_this_machine(client: WireClient, door: KafkaDoor, brok
         ("PLAIN", "success"): 1,
         ("PLAIN", "failure"): 3,
     }
+
+
+@pytest.mark.parametrize("by", [log_in, log_in_plain])
+@pytest.mark.parametrize("name", ["alice", "nobody"])
+async def test_who_guesses_is_cut_off_and_comes_again(
+    door: KafkaDoor, broker: Node, monkeypatch: pytest.MonkeyPatch, by: LogIn, name: str
+) -> None:
+    """Clients give up after any answer that is not a success."""
+    monkeypatch.setattr(guesses, "TURNS_PER_SECOND", 1e-9)
+    monkeypatch.setattr(guesses, "PATIENCE_S", 0.01)
+    for number in range(guesses.ACCOUNT_BURST):
+        client = await WireClient.connect(*door.address)
+        assert (await by(client, name, f"guess {number}")).error_code.value == FAILED
+        client.close()
+    client = await WireClient.connect(*door.address)
+    with pytest.raises(asyncio.IncompleteReadError):
+        await by(client, name, f"{name}'s")
+    # What brokers prove nobody guesses.
+    client = await WireClient.connect(*door.address)
+    secret = broker.security.master_key.secret("brokers", "").hex()
+    assert (await log_in(client, BROKERS_USER, secret)).error_code.value == 0
+
+
+async def test_guesses_from_elsewhere_hold_up_nobody_who_was_seen_here(
+    door: KafkaDoor, client: WireClient, broker: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "TURNS_PER_SECOND", 1e-9)
+    assert (await log_in(client, "alice", "alice's")).error_code.value == 0
+    for number in range(guesses.ACCOUNT_BURST):
+        await broker.security.guesses.turn("alice", f"192.0.2.{number}")
+    again = await WireClient.connect(*door.address)
+    assert (await log_in(again, "alice", "alice's")).error_code.value == 0
 
 
 async def test_a_mechanism_that_is_not_offered(client: WireClient) -> None:

@@ -19,7 +19,7 @@ from weakref import ref
 from goqueue.model.caller import Principal
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.measuring.traffic import KafkaTraffic
-from goqueue.model.security.errors import AuthenticationFailed, UnsupportedMechanism
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns, UnsupportedMechanism
 from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS
 from goqueue.service.security.sasl.conversation import Conversation
@@ -157,7 +157,12 @@ class SaslSession:
             before = self._sasl_login
             if before is not None and before.mechanism != mechanism:
                 raise UnsupportedMechanism("a log-in again must be by the mechanism of the first")
-            self._conversation = self._log_ins.begin(mechanism, is_private=self._is_private)
+            line = self._line()
+            self._conversation = self._log_ins.begin(
+                mechanism,
+                address="" if line is None else line.client_host,
+                is_private=self._is_private,
+            )
         except UnsupportedMechanism as error:
             self._failed(_UNSUPPORTED, error.message)
             raise
@@ -166,7 +171,9 @@ class SaslSession:
     # --- SaslAuthenticate -----------------------------------------------------------------
 
     async def hear(self, message: bytes) -> Heard:
-        """`AuthenticationFailed` and `OutOfTurn` end the connection after the answer."""
+        """`AuthenticationFailed` and `OutOfTurn` end the connection after the answer, and
+        `TooManyLogIns` without one: clients take any answer for the last word, and come again
+        where there is none."""
         conversation = self._conversation
         if self._is_ended or conversation is None:
             raise self._out_of_turn("SaslAuthenticate without SaslHandshake")
@@ -180,6 +187,10 @@ class SaslSession:
             if said.login is None:
                 return Heard(said.reply)
             lifetime_ms = self._admit(said.login)
+        except TooManyLogIns:
+            self._is_ended = True
+            await self._log_ins.delay(since_s)
+            raise
         except AuthenticationFailed as error:
             # Before the delay: nothing is heard meanwhile.
             self._is_ended = True
