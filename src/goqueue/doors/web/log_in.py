@@ -35,7 +35,7 @@ REVOKED: Final = Unwelcome(
 class Gate:
     def __init__(self, logins: WebLogins) -> None:
         self._logins = logins
-        self.standing = Standing()
+        self.standing = Standing(logins.clock_ms)
         logins.on_change(self.standing.look_again)
 
     def prepare(self, scope: Scope) -> None:

@@ -57,6 +57,27 @@ async def is_open(client: WireClient) -> bool:
     return answer.cluster_id is not None
 
 
+async def create_topic(client: WireClient) -> None:
+    created = await client.call(
+        "create_topics", 5, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+    )
+    assert created.topics[0].error_code.value == 0
+
+
+def fetch(client: WireClient) -> None:
+    """Wait for messages that do not come."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    client.send(
+        "fetch",
+        11,
+        max_wait=60_000,
+        min_bytes=1,
+        max_bytes=1_000,
+        session_epoch=-1,
+        topics=[{"topic": "t", "partitions": [partition]}],
+    )
+
+
 # --- logging in ---------------------------------------------------------------------------
 
 
@@ -377,6 +398,31 @@ class TestSessions:
         assert await client.is_closed_by_broker()
 
 
+class TestShortSessions:
+    @pytest.fixture
+    def settings(self) -> dict[str, str]:
+        return {"connections.max.reauth.ms": "100"}
+
+    async def test_who_waits_when_its_log_in_ends_is_given_nothing(
+        self, client: WireClient, door: KafkaDoor, clock: Clock
+    ) -> None:
+        await log_in(client, "alice", "alice's")
+        await create_topic(client)
+        idle = await WireClient.connect(*door.address)
+        await log_in(idle, "alice", "alice's")
+        fetch(client)
+        # The bar: within a second, of the thirty that it would wait for.
+        async with asyncio.timeout(20):
+            while not any(each.is_waiting for each in door._services.sasl._open):
+                await asyncio.sleep(0)
+            clock.now_ms += 100
+            assert await client.is_closed_by_broker()
+        # As in Kafka, who does not wait may log in again.
+        assert (await log_in(idle, "alice", "alice's")).error_code.value == 0
+        assert await is_open(idle)
+        idle.close()
+
+
 async def test_without_a_bound_there_is_no_lifetime(client: WireClient, clock: Clock) -> None:
     assert (await log_in(client, "alice", "alice's")).session_lifetime.total_seconds() == 0
     clock.now_ms += 10**12
@@ -390,20 +436,8 @@ async def test_who_is_deleted_is_gone_within_a_second(
     waits, stays = [await WireClient.connect(*door.address) for _ in range(2)]
     await log_in(waits, "alice", "alice's")
     await log_in(stays, "bob", "bob's")
-    created = await waits.call(
-        "create_topics", 5, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}]
-    )
-    assert created.topics[0].error_code.value == 0
-    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
-    waits.send(
-        "fetch",
-        11,
-        max_wait=60_000,
-        min_bytes=1,
-        max_bytes=1_000,
-        session_epoch=-1,
-        topics=[{"topic": "t", "partitions": [partition]}],
-    )
+    await create_topic(waits)
+    fetch(waits)
     await without_rules(broker).users.delete(ANYONE, "alice")
     async with asyncio.timeout(1):
         assert not await is_open(client)

@@ -42,6 +42,7 @@ class SecuredConnection(Connection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._until_logged_in.cancel()
+        self._session.left()
         super().connection_lost(exc)
 
     def _accept(self, frame: memoryview) -> None:
@@ -65,6 +66,11 @@ class SecuredConnection(Connection):
         return f"log-in of {len(frame)} bytes; {limits.largest_setting} is {limits.largest_bytes}"
 
     # --- as the session knows it ----------------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        logs_in = any(each.header.api_key in SASL for each in self._unanswered)
+        return not logs_in and any(each.operation.waits for each in self._running)
 
     def logged_in(self, principal: Principal) -> None:
         self._until_logged_in.cancel()

@@ -33,6 +33,10 @@ SASL: Final = frozenset((HANDSHAKE, AUTHENTICATE))
 _FIRST_VERSION_WITH_REQUESTS: Final = 1
 # A lifetime of 0 would mean that there is none.
 _LIFETIME_MIN_MS: Final = 1
+# Timers follow another clock than log-ins, which may be set.
+WATCH_MAX_MS: Final = 60_000
+# After the end: a client that logs in again just then is not cut off.
+WATCH_LATER_S: Final = 0.2
 # The label of what was not offered: what clients wrote is not kept.
 _UNSUPPORTED: Final = "unsupported"
 
@@ -42,6 +46,11 @@ class Line(Protocol):
 
     @property
     def client_host(self) -> str: ...
+    @property
+    def is_waiting(self) -> bool:
+        """For what may come later; and it does not log in again."""
+        ...
+
     def logged_in(self, principal: Principal) -> None: ...
     def end_after_answers(self, reason: str) -> None: ...
     def cut_off(self, reason: str) -> None: ...
@@ -70,6 +79,7 @@ class SaslSession:
         "_is_private",
         "_line",
         "_log_ins",
+        "_timer",
         "_traffic",
         "awaits_frame",
         "login",
@@ -85,6 +95,7 @@ class SaslSession:
         self._is_private = is_private
         self._conversation: Conversation | None = None
         self._ends_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
         # The generation of users and tokens in which the log-in was last seen to hold.
         self._held_in = -1
         self._is_ended = False
@@ -114,7 +125,7 @@ class SaslSession:
             self._ends_ms = self._log_ins.ends_sooner_ms(login, self._ends_ms)
             self._held_in = generation
         if self._ends_ms is not None and self._log_ins.clock_ms() >= self._ends_ms:
-            return f"the log-in of {login.principal} has ended, and it did not log in again"
+            return _over(login)
         return None
 
     def end_if_gone(self) -> None:
@@ -123,6 +134,37 @@ class SaslSession:
             self._is_ended = True
             if (line := self._line()) is not None:
                 line.cut_off(_gone(self.login))
+        elif self.login is not None and self._ends_ms is not None:
+            self._ends_ms = self._log_ins.ends_sooner_ms(self.login, self._ends_ms)
+            self._watch()
+
+    # --- while a request waits ------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Who waits for messages when its log-in ends is given none. The others are refused at
+        their next request, as in Kafka: until then they may log in again."""
+        self.left()
+        if self._ends_ms is None:
+            return
+        wait_ms = min(max(self._ends_ms - self._log_ins.clock_ms(), 0), WATCH_MAX_MS)
+        loop, session = asyncio.get_running_loop(), ref(self)
+        self._timer = loop.call_later(wait_ms / 1000 + WATCH_LATER_S, _look, session)
+
+    def left(self) -> None:
+        """The client has, and nobody waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def end_if_over(self) -> None:
+        """Where somebody waits."""
+        line, login = self._line(), self.login
+        if line is None or login is None or self._ends_ms is None:
+            return
+        if self._log_ins.clock_ms() < self._ends_ms:
+            self._watch()
+        elif line.is_waiting:
+            line.cut_off(_over(login))
 
     def begin_by_certificate(self, name: str) -> None:
         """That the client's own tells, before it says anything. It may still log in as somebody
@@ -212,6 +254,7 @@ class SaslSession:
         self._ends_ms = self._log_ins.session_ends_ms(login, now_ms)
         self.login = login
         self._held_in = -1
+        self._watch()
         self._conversation = None
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
@@ -242,6 +285,16 @@ class SaslSession:
         self._is_ended = True
         if (line := self._line()) is not None:
             line.end_after_answers(reason)
+
+
+def _look(session: "ref[SaslSession]") -> None:
+    found = session()
+    if found is not None:
+        found.end_if_over()
+
+
+def _over(login: Login) -> str:
+    return f"the log-in of {login.principal} has ended, and it did not log in again"
 
 
 def _gone(login: Login) -> str:
