@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from goqueue.broker.security.scram_records import ScramRecords
+from goqueue.metadata.store import Put
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.errors import AccessDenied, ClusterAccessDenied
 from goqueue.model.security.errors import AuthenticationFailed, TokenNotOwned
 from goqueue.model.security.keys import KeyKind
 from goqueue.service.broker_service import BrokerService
+from goqueue.state import metadata_keys as keys
 from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import SHA_256
 from tests.callers import ANYONE
@@ -131,6 +134,21 @@ async def test_who_has_the_name_of_a_tenants_user_has_nothing_of_its(
         # From here on rules that speak of carol mean the user.
         await service.users.create(ANYONE, "carol", "a password")
         assert await owner_by_token(node.security.scram_records, own.token.id) is None
+
+
+async def test_a_token_is_none_of_a_later_user_of_the_same_name(open_broker: OpenBroker) -> None:
+    """It was made while its owner was deleted."""
+    async with open_broker(security__enabled="true") as node:
+        service = BrokerService(node, Everybody())
+        made = await service.users.create(ANYONE, "carol", "a password")
+        token = await service.tokens.create(
+            as_caller(made.principal), owner=None, renewers=(), max_lifetime_ms=None, by_token=False
+        )
+        assert await owner_by_token(node.security.scram_records, token.token.id) == made.principal
+        later = msgspec.structs.replace(made, created_ms=token.token.issued_ms + 1)
+        entry = keys.security_entry(keys.SecurityKind.USER, "carol", later)
+        await node.changes.change(entry.key, lambda _: [Put(*entry)])
+        assert await owner_by_token(node.security.scram_records, token.token.id) is None
 
 
 async def owner_by_token(records: ScramRecords, token_id: str) -> Principal | None:

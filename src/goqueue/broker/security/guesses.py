@@ -160,37 +160,39 @@ class Guesses:
 
     async def turn(self, name: str, address: str) -> None:
         """Return when something may be tried; `TooManyLogIns` if that takes too long."""
-        network = network_of(address)
-        by_address = self._at(self._addresses, network, ADDRESS_BURST)
-        await by_address.take()
+        await self.turn_from(address)
+        blame = self._from(address).blame
         try:
-            by_account = self._at(self._accounts, name, ACCOUNT_BURST)
-            await by_account.take(
-                network, by_address.blame, from_network_max=WAITING_FROM_ADDRESS_MAX
+            await self._for(name).take(
+                network_of(address), blame, from_network_max=WAITING_FROM_ADDRESS_MAX
             )
         except BaseException:
-            by_address.give_back()
+            self.was_right_from(address)
             raise
+
+    async def turn_from(self, address: str) -> None:
+        """As `turn`, for what nobody guesses."""
+        await self._from(address).take()
 
     def was_right(self, name: str, address: str) -> None:
         """What had its turn fitted."""
-        network = network_of(address)
-        self._at(self._addresses, network, ADDRESS_BURST).give_back()
-        self._at(self._accounts, name, ACCOUNT_BURST).give_back()
+        self.was_right_from(address)
+        self._for(name).give_back()
+
+    def was_right_from(self, address: str) -> None:
+        self._from(address).give_back()
 
     def was_wrong(self, name: str, address: str) -> None:
         """What was tried at once did not fit."""
-        network = network_of(address)
-        self._at(self._addresses, network, ADDRESS_BURST).use()
-        self._at(self._accounts, name, ACCOUNT_BURST).use()
+        self._from(address).use()
+        self._for(name).use()
 
     # --- who is seen again where it was, by proofs that tell nothing of the password ------
 
     def need_no_turn(self, name: str, address: str) -> bool:
         """It has logged in from there, and not too much was tried from there meanwhile."""
-        network = network_of(address)
-        is_quiet = self._at(self._addresses, network, ADDRESS_BURST).are_left
-        return is_quiet and self._hash(name, network) in self._seen
+        is_seen = self._hash(name, network_of(address)) in self._seen
+        return is_seen and self._from(address).are_left
 
     def seen(self, name: str, address: str) -> None:
         visit = self._hash(name, network_of(address))
@@ -198,6 +200,12 @@ class Guesses:
         self._seen.move_to_end(visit)
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
+
+    def _for(self, name: str) -> Turns:
+        return self._at(self._accounts, name, ACCOUNT_BURST)
+
+    def _from(self, address: str) -> Turns:
+        return self._at(self._addresses, network_of(address), ADDRESS_BURST)
 
     def _at(self, turns: dict[int, Turns], name: str, burst: int) -> Turns:
         place = int.from_bytes(self._hash(name)[:8]) % PLACES

@@ -148,7 +148,8 @@ def _of_token(mechanism: str, token: DelegationToken, image: SecurityImage) -> L
     owner = Principal(USER_KIND, name, token.tenant)
     if token.is_of_user:
         user = image.users.get(name)
-        if user is None or user.principal != owner:
+        # As with keys: one that was made for an earlier user of the same name.
+        if user is None or user.principal != owner or user.created_ms > token.issued_ms:
             return None
         meant = Meant(owner, user.created_ms)
     elif meant_by(name, image.users) == (owner, None):

@@ -20,6 +20,7 @@ from goqueue.model.errors import GoQueueError, PolicyViolation
 from goqueue.model.rights import TokenOwner
 from goqueue.model.security.errors import TokenExpired, TokenNotOwned, UnknownToken
 from goqueue.model.security.tokens import DelegationToken
+from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 
@@ -66,11 +67,13 @@ class Tokens:
         renewers: Iterable[str],
         max_lifetime_ms: int | None,
         tenant: str,
-        is_of_user: bool,
+        user: User | None,
     ) -> DelegationToken:
+        """`user`: the owner, where the broker keeps it."""
         if len(self._stored) >= TOKENS_MAX:
             raise PolicyViolation(f"there are {TOKENS_MAX} delegation tokens already")
-        now_ms = self._clock_ms()
+        # Never before its user, whose clock may have been another broker's.
+        now_ms = max(self._clock_ms(), 0 if user is None else user.created_ms)
         longest_ms = self._config.delegation_token_max_lifetime_ms
         max_ms = now_ms + min(longest_ms, max_lifetime_ms or longest_ms)
         token = DelegationToken(
@@ -82,7 +85,7 @@ class Tokens:
             expires_ms=min(max_ms, now_ms + self._config.delegation_token_expiry_time_ms),
             max_ms=max_ms,
             tenant=tenant,
-            is_of_user=is_of_user,
+            is_of_user=user is not None,
         )
         await self._change(token.id, lambda _: token)
         return token

@@ -1,6 +1,7 @@
 """Users: who can log in, and by what. Of passwords only what proves them is kept (RFC 5802)."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
@@ -62,6 +63,10 @@ def check_user_name(name: str) -> None:
             "asterisks"
         )
     # Two users must not look the same in a list.
+    if not unicodedata.is_normalized("NFC", name):
+        raise InvalidRequest(
+            "user name: must be written in Unicode's form NFC, with as few characters as it can be"
+        )
     if not name.isprintable() or name != name.strip():
         raise InvalidRequest(
             "user name: must have no control characters or others that cannot be seen, and no "

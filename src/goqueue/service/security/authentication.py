@@ -49,7 +49,10 @@ class Authentication:
     async def by_jwt(self, token: str) -> Login:
         """By a token of the identity provider."""
         try:
-            login = await self.of_jwt(token)
+            login = await self.of_jwt(token, self.notes.address)
+        except TooManyLogIns:
+            await self.delay()
+            raise
         except AuthenticationFailed:
             self.notes.failed(OAUTHBEARER)
             await self.delay()
@@ -57,7 +60,7 @@ class Authentication:
         self.notes.succeeded(login.principal, OAUTHBEARER)
         return login
 
-    async def of_jwt(self, token: str) -> Login:
+    async def of_jwt(self, token: str, address: str) -> Login:
         """As `by_jwt`, without the delay, and with the reason, which is not for the client.
 
         A name that is no user's can be given rights all the same, as in Kafka.
@@ -65,7 +68,13 @@ class Authentication:
         bearer_tokens = self._security.bearer_tokens
         if bearer_tokens is None:
             raise AuthenticationFailed("there is no identity provider (oauth.jwks.file)")
-        bearer = await bearer_tokens.verify(token)
+        bearer = bearer_tokens.known(token)
+        if bearer is None:
+            # Nobody guesses one, but a flood of wrong ones would take what others need.
+            guesses = self._security.guesses
+            await guesses.turn_from(address)
+            bearer = await bearer_tokens.verify(token)
+            guesses.was_right_from(address)
         return self._of_outside(bearer.name, OAUTHBEARER, bearer.expires_ms)
 
     def of_certificate(self, name: str) -> Login:

@@ -66,7 +66,7 @@ class TokenService:
             renewers=[f"{USER_KIND}:{each}" for each in renewers],
             max_lifetime_ms=max_lifetime_ms,
             tenant=asks.tenant if user is None else user.tenant,
-            is_of_user=user is not None,
+            user=user,
         )
         return HeldToken(token, self._security.tokens.hmac(token))
 

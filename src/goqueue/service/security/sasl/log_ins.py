@@ -65,7 +65,7 @@ class LogIns:
                 brokers_only=brokers_only,
             )
         if mechanism == OAUTHBEARER:
-            return OAuthBearerConversation(self._authentication)
+            return OAuthBearerConversation(self._authentication, address)
         return PlainConversation(self._authentication, address)
 
     def session_ends_ms(self, login: Login, now_ms: int) -> int | None:
