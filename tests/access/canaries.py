@@ -342,7 +342,7 @@ async def _fill_users(node: Node) -> None:
         renewers=[f"User:{HIDDEN}-renewer"],
         max_lifetime_ms=None,
         tenant="",
-        is_of_user=True,
+        user=node.security.users.find(f"{HIDDEN}-user"),
     )
 
 

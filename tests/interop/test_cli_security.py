@@ -211,6 +211,10 @@ def test_users(stranger: Stranger, alice: tuple[str, ...]) -> None:
     stranger.ok("users", "promote", "alice")
     stranger.ok("users", "list", *alice)
     stranger.ok("users", "demote", "alice", "--yes")
+    stranger.ok("users", "federate", "alice")
+    assert stranger.document("users", "show", "alice")["federated"]
+    stranger.ok("users", "federate", "alice", "--off")
+    assert not stranger.document("users", "show", "alice")["federated"]
     for what in ("demote", "delete"):
         assert "only administrator" in stranger.refused("users", what, "admin", "--yes")
     # Everyone may change its own password.

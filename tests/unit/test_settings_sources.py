@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from goqueue.model.broker_config import BROKER_SETTINGS
 from goqueue.model.errors import InvalidConfig
 from goqueue.server.setting_sources import (
     all_setting_names,
@@ -95,6 +96,42 @@ def test_lists_in_a_file(tmp_path: Path) -> None:
     path = config_file(tmp_path, 'topic.cleanup.policy = ["compact", "delete"]\n')
     config = load_broker_config(config_file=path)
     assert config.topic_defaults == {"cleanup.policy": ("compact", "delete")}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"User:alice"', ("User:alice",)),
+        ('"User:CN=ann,O=shop; User:root"', ("User:CN=ann,O=shop", "User:root")),
+        ('["User:CN=ann,O=shop", "User:root"]', ("User:CN=ann,O=shop", "User:root")),
+        ('""', ()),
+    ],
+)
+def test_super_users_are_not_cut_at_the_commas_of_their_names(
+    tmp_path: Path, text: str, expected: tuple[str, ...]
+) -> None:
+    config = load_broker_config(config_file=config_file(tmp_path, f"super.users = {text}\n"))
+    assert config.super_users == expected
+    again = BROKER_SETTINGS["super.users"].format(config.super_users)
+    assert load_broker_config(options={"super.users": again}).super_users == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('"User:alice,User:bob"', "semicolons"),
+        ('"User:CN=x, User:admin"', "semicolons"),
+        ('["User:alice,User:bob"]', "semicolons"),
+        ('["User:alice;User:bob"]', "none of its items"),
+        ('"alice;bob"', "'alice' must be User: and a name"),
+        ('"User:;User:bob"', "'User:' must be User: and a name"),
+    ],
+)
+def test_super_users_that_may_mean_somebody_else_are_refused(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=f"super.users: .*{reason}"):
+        load_broker_config(config_file=config_file(tmp_path, f"super.users = {text}\n"))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from goqueue.model.scaling_config import ScalingSettings
 from goqueue.model.security.audit_config import AuditSettings
 from goqueue.model.security.config import SecuritySettings
 from goqueue.model.security.quota_config import QuotaSettings
+from goqueue.model.security.super_users import check_super_users
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.tls_config import TlsSettings
 from goqueue.model.topic_config import TOPIC_SETTINGS
@@ -468,4 +469,5 @@ def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
         given["data_dir"] = Path(given["data_dir"])
     config = BrokerConfig(**given, topic_defaults=TOPIC_SETTINGS.parse(for_topics))
     check_cordoned(config.cordoned_log_dirs, config.data_dir)
+    check_super_users(config.super_users)
     return config

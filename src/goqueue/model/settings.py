@@ -48,11 +48,13 @@ class Setting:
     choices: tuple[str, ...] = ()
     # What it is set to is told to nobody: not by descriptions, errors or logs.
     is_secret: bool = False
+    # Of lists: what stands between their items.
+    separator: str = ","
 
     def parse(self, text: str) -> Value:
         """Turn `text` into a value, or raise `InvalidConfig` naming the setting and its limits."""
         try:
-            value = _PARSERS[self.type](text.strip())
+            value = self._read(text.strip())
         except ValueError as error:
             said = "what is given" if self.is_secret else repr(text)
             raise InvalidConfig(
@@ -60,6 +62,11 @@ class Setting:
             ) from (None if self.is_secret else error)
         self._check(value)
         return value
+
+    def _read(self, text: str) -> Value:
+        if self.type is SettingType.LIST:
+            return tuple(item.strip() for item in text.split(self.separator) if item.strip())
+        return _PARSERS[self.type](text)
 
     def clamped(self, text: str) -> str:
         """The text of a stored value; earlier releases took numbers of any size."""
@@ -75,7 +82,7 @@ class Setting:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):
-            return ",".join(value)
+            return self.separator.join(value)
         return str(value)
 
     def _check(self, value: Value) -> None:
@@ -110,17 +117,12 @@ def _parse_bool(text: str) -> bool:
     return lowered == "true"
 
 
-def _parse_list(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",") if item.strip())
-
-
 _PARSERS: Final[dict[SettingType, Callable[[str], Value]]] = {
     SettingType.BOOLEAN: _parse_bool,
     SettingType.STRING: str,
     SettingType.INT: int,
     SettingType.LONG: int,
     SettingType.DOUBLE: float,
-    SettingType.LIST: _parse_list,
 }
 
 
@@ -169,6 +171,7 @@ def setting(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
     is_secret: bool = False,
+    separator: str = ",",
 ) -> T:
     """A field of a dataclass that is a setting. Whole numbers without a maximum are LONG."""
     declared = Setting(
@@ -180,6 +183,7 @@ def setting(
         maximum=maximum,
         choices=choices,
         is_secret=is_secret,
+        separator=separator,
     )
     return field(default=default, repr=not is_secret, metadata={_DECLARED: declared})
 

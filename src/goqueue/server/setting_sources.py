@@ -101,7 +101,7 @@ def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
     for keyword, value in keywords.items():
         if keyword not in names:
             raise InvalidConfig(f"{keyword}: no such setting{_suggestion(keyword, names)}")
-        texts[names[keyword]] = _text(value)
+        texts[names[keyword]] = _text(names[keyword], value)
     return texts
 
 
@@ -121,7 +121,7 @@ def read_config_file(path: Path) -> dict[str, str]:
         if name in texts:
             raise InvalidConfig(f"{source}: {name}: given twice, flat and as a table")
         if not _is_gone(source, name):
-            texts[name] = _checked(source, name, _text(value))
+            texts[name] = _checked(source, name, _text(name, value))
     return texts
 
 
@@ -185,9 +185,14 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield prefix + key, value
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
+        setting = find_setting(name)
+        separator = "," if setting is None else setting.separator
+        # Commas within items were always taken for several; nothing that is named by others may be.
+        if separator != "," and any(separator in str(item) for item in value):
+            raise InvalidConfig(f"{name}: none of its items can have {separator!r} in it")
+        return separator.join(str(item) for item in value)
     return str(value)

@@ -49,7 +49,9 @@ class BrokerService:
         if rules is None and node.config.security_enabled:
             rules = node.security.rules
         witness = node.audit if node.audit.is_on else None
-        access = Access(rules, witness, lambda: node.security.image.tenants)
+        access = Access(
+            rules, witness, lambda: node.security.image.tenants, node.security.users.find
+        )
         if rules is not None:
             node.groups.sees = access.sees_found
             node.security.rights_listeners += (

@@ -53,6 +53,9 @@ async def test_a_user_that_was_made_logs_in_by_its_password(open_broker: OpenBro
         assert await service.authentication.by_password("alice", "secret") == made.principal
         with pytest.raises(AuthenticationFailed):
             await service.authentication.by_password("alice", "secret2")
+        # To HMAC it is the same key.
+        with pytest.raises(AuthenticationFailed):
+            await service.authentication.by_password("alice", "secret\0")
         with pytest.raises(UserExists):
             await service.users.create(ANYONE, "alice", "other")
     async with open_broker() as node:
@@ -65,6 +68,8 @@ async def test_a_user_that_was_made_logs_in_by_its_password(open_broker: OpenBro
         *("", BROKERS_USER, "a:b", "a/b", "*", "x" * 201),
         # Others would take them for somebody else, or terminals for a command.
         *("alice ", " alice", "ali\u200bce", "a\u202eb", "a\u2028b", "\xa0a", "a\nb", "a\x9bb"),
+        # There is another way to write it, which looks the same.
+        "jose\u0301",
         "?",
     ],
 )

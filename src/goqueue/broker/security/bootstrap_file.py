@@ -52,6 +52,7 @@ class _User(msgspec.Struct, forbid_unknown_fields=True):
     scram: dict[str, _Record] = {}
     admin: bool = False
     tenant: str = ""
+    federated: bool = False
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,7 +132,8 @@ def _checked(content: _Content, now_ms: int) -> FirstUsers:
 
 def _user(told: _User, now_ms: int) -> User:
     check_user_name(told.name)
-    if (told.password is None) == (not told.scram):
+    given = (told.password is not None) + bool(told.scram)
+    if given > 1 or (not given and not told.federated):
         raise InvalidConfig(f"{SETTING}: user {told.name!r}: give either password or scram records")
     if told.password is not None:
         check_password(told.password, f"{SETTING}: user {told.name!r}")
@@ -142,7 +144,12 @@ def _user(told: _User, now_ms: int) -> User:
             for mechanism, record in told.scram.items()
         }
     return User(
-        name=told.name, tenant=told.tenant, is_admin=told.admin, scram=scram, created_ms=now_ms
+        name=told.name,
+        tenant=told.tenant,
+        is_admin=told.admin,
+        is_federated=told.federated,
+        scram=scram,
+        created_ms=now_ms,
     )
 
 

@@ -162,6 +162,10 @@ class AccessKeys:
             return None
         return user
 
+    def expires_ms(self, key_id: str) -> int | None:
+        key = self._image.keys.get(key_id)
+        return None if key is None else key.expires_ms
+
     def api_key_in(self, token: str) -> str | None:
         """The id of the key that a token shows, if its secret fits."""
         parts = token.removeprefix(TOKEN_PREFIX).split("_", 1)

@@ -14,6 +14,7 @@ from goqueue.model.security.logins import Login
 from goqueue.model.security.tokens import DelegationToken
 from goqueue.model.security.users import BROKERS, BROKERS_USER, USER_KIND, ScramRecord, User
 from goqueue.state.security.image import SecurityImage
+from goqueue.state.security.outside_names import Meant, meant_by
 from goqueue.state.security.sasl.scram_server import Claim
 from goqueue.state.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, SHA_256, make_record
 
@@ -141,15 +142,25 @@ def token_password(master_key: MasterKey, token: DelegationToken) -> str:
 
 
 def _of_token(mechanism: str, token: DelegationToken, image: SecurityImage) -> Login | None:
-    """Who holds a token acts as its owner. One of an owner who is gone is worth nothing."""
+    """Who holds a token acts as its owner. One of an owner who is gone is worth nothing, and so is
+    one of an owner from outside whose name means somebody else by now."""
     name = token.owner.partition(":")[2]
-    user = image.users.get(name) if token.is_of_user else None
-    if token.is_of_user and user is None:
+    owner = Principal(USER_KIND, name, token.tenant)
+    if token.is_of_user:
+        user = image.users.get(name)
+        # As with keys: one that was made for an earlier user of the same name.
+        if user is None or user.principal != owner or user.created_ms > token.issued_ms:
+            return None
+        meant = Meant(owner, user.created_ms)
+    elif meant_by(name, image.users) == (owner, None):
+        meant = Meant(owner, None)
+    else:
         return None
     return Login(
-        principal=Principal(USER_KIND, name, token.tenant),
+        principal=owner,
         mechanism=mechanism,
         expires_ms=token.expires_ms,
         token_id=token.id,
-        user_created_ms=None if user is None else user.created_ms,
+        user_created_ms=meant.user_created_ms,
+        is_outside=not token.is_of_user,
     )

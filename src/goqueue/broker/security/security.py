@@ -6,6 +6,7 @@ from pathlib import Path
 
 from goqueue.broker.security.between_brokers import security_between_brokers, without_tls
 from goqueue.broker.security.failed_logins import FailedLogins
+from goqueue.broker.security.guesses import Guesses
 from goqueue.broker.security.keys import AccessKeys
 from goqueue.broker.security.master_key import FILE_NAME, MasterKey
 from goqueue.broker.security.oauth.bearer_tokens import open_bearer_tokens
@@ -43,7 +44,8 @@ class Security:
         self.tenants = Tenants(changes, follower, clock_ms)
         self.rules = StoredRules(config.super_users)
         self.rule_book = RuleBook(changes, follower, shares)
-        self.passwords = Passwords()
+        self.guesses = Guesses()
+        self.passwords = Passwords(self.guesses)
         self.tokens = Tokens(config, changes, follower, clock_ms, lambda: self.master_key, shares)
         # None: there is no identity provider.
         self.bearer_tokens = open_bearer_tokens(config)

@@ -21,6 +21,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import TokenOwner
 from goqueue.model.security.errors import TokenExpired, TokenNotOwned, UnknownToken
 from goqueue.model.security.tokens import DelegationToken
+from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.parted_map import PartedMap
@@ -70,14 +71,16 @@ class Tokens:
         renewers: Iterable[str],
         max_lifetime_ms: int | None,
         tenant: str,
-        is_of_user: bool,
+        user: User | None,
         is_administrator: bool = False,
     ) -> DelegationToken:
-        """`is_administrator`: who asks is one of the cluster."""
+        """`user`: the owner, where the broker keeps it. `is_administrator`: who asks is one of the
+        cluster."""
         self._shares.check(
             keys.SecurityKind.TOKEN, TOKENS_MAX, tenant, is_administrator=is_administrator
         )
-        now_ms = self._clock_ms()
+        # Never before its user, whose clock may have been another broker's.
+        now_ms = max(self._clock_ms(), 0 if user is None else user.created_ms)
         longest_ms = self._config.delegation_token_max_lifetime_ms
         max_ms = now_ms + min(longest_ms, max_lifetime_ms or longest_ms)
         token = DelegationToken(
@@ -89,7 +92,7 @@ class Tokens:
             expires_ms=min(max_ms, now_ms + self._config.delegation_token_expiry_time_ms),
             max_ms=max_ms,
             tenant=tenant,
-            is_of_user=is_of_user,
+            is_of_user=user is not None,
         )
         await self._change(token.id, lambda _: token)
         return token
@@ -186,7 +189,8 @@ class Tokens:
 def _check_may_change(asker: Principal, token: DelegationToken | None) -> DelegationToken:
     if token is None:
         raise UnknownToken("there is no such delegation token")
+    # The names are those of its tenant; others have users of the same names.
     is_named = str(asker) in (token.owner, *token.renewers)
-    if not is_named or asker.tenant not in ("", token.tenant):
+    if not is_named or asker.tenant != token.tenant:
         raise TokenNotOwned(f"{asker} is neither owner nor renewer of the delegation token")
     return token

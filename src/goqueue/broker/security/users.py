@@ -12,7 +12,7 @@ from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.rights import AlterableCluster, ChangeableUser, DescribableCluster
 from goqueue.model.security.errors import UnknownCredential, UnknownUser, UserExists
-from goqueue.model.security.users import USER_KIND, ScramRecord, User, check_user_name
+from goqueue.model.security.users import ScramRecord, User, check_user_name
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, make_record
@@ -52,12 +52,18 @@ class Users:
         is_administrator: bool = False,
         tenant: str = "",
         is_admin: bool = False,
+        is_federated: bool = False,
     ) -> User:
         """`is_administrator`: who asks is one of the cluster."""
         check_user_name(name)
         self._check_room(tenant, is_administrator)
         user = User(
-            name=name, tenant=tenant, is_admin=is_admin, scram=scram, created_ms=self._clock_ms()
+            name=name,
+            tenant=tenant,
+            is_admin=is_admin,
+            is_federated=is_federated,
+            scram=scram,
+            created_ms=self._clock_ms(),
         )
 
         def made(current: User | None) -> User:
@@ -92,7 +98,8 @@ class Users:
                     raise UnknownCredential(f"user {name!r} has no {mechanism} credential")
             kept = {**user.scram, **changes}
             scram = {mechanism: record for mechanism, record in kept.items() if record is not None}
-            if not scram and not self._belongings(name) and not user.is_admin:
+            is_kept = user.is_admin or user.is_federated or self._belongings(user)
+            if not scram and not is_kept:
                 return None
             return msgspec.structs.replace(user, scram=scram)
 
@@ -101,6 +108,11 @@ class Users:
     async def set_admin(self, _cluster: AlterableCluster, name: str, is_admin: bool) -> None:
         await self._change(
             name, lambda current: msgspec.structs.replace(_known(name, current), is_admin=is_admin)
+        )
+
+    async def set_federated(self, _cluster: AlterableCluster, name: str, is_on: bool) -> None:
+        await self._change(
+            name, lambda current: msgspec.structs.replace(_known(name, current), is_federated=is_on)
         )
 
     async def set_password(self, name: ChangeableUser, scram: Mapping[str, ScramRecord]) -> None:
@@ -115,8 +127,8 @@ class Users:
 
         def decide(value: bytes | None) -> list[Op]:
             nonlocal is_gone
-            _known(name, None if value is None else keys.decode_value(key, value, User))
-            belongings = self._belongings(name)
+            user = _known(name, None if value is None else keys.decode_value(key, value, User))
+            belongings = self._belongings(user)
             is_gone = len(belongings) <= DELETES_AT_ONCE
             ops = [Delete(each) for each in belongings[:DELETES_AT_ONCE]]
             return [*ops, Delete(key)] if is_gone else [*ops]
@@ -128,14 +140,16 @@ class Users:
         kind = keys.SecurityKind.USER
         self._shares.check(kind, USERS_MAX, tenant, is_administrator=is_administrator)
 
-    def _belongings(self, name: str) -> list[str]:
+    def _belongings(self, user: User) -> list[str]:
         """Where its keys and tokens are kept."""
         holdings, kind = self._shares.holdings, keys.SecurityKind
+        tokens = self._follower.image.security.tokens
         return [
-            *(keys.security_key(kind.KEY, each) for each in holdings.keys_of(name)),
+            *(keys.security_key(kind.KEY, each) for each in holdings.keys_of(user.name)),
             *(
                 keys.security_key(kind.TOKEN, each)
-                for each in holdings.tokens_of(f"{USER_KIND}:{name}")
+                for each in holdings.tokens_of(str(user.principal))
+                if each in tokens and tokens[each].tenant == user.tenant
             ),
         ]
 

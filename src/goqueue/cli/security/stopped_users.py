@@ -29,6 +29,7 @@ def create_stopped(
     data_dir: Path | None,
     cluster: str | None,
     config_file: Path | None,
+    is_federated: bool = False,
 ) -> dict[str, Any]:
     """The user, as the broker would tell it."""
     check_user_name(name)
@@ -44,6 +45,7 @@ def create_stopped(
         name=name,
         tenant=tenant,
         is_admin=is_admin,
+        is_federated=is_federated,
         scram={} if password is None else records_of(password),
         created_ms=time.time_ns() // 1_000_000,
     )
@@ -52,6 +54,7 @@ def create_stopped(
         "name": user.name,
         "tenant": user.tenant,
         "admin": user.is_admin,
+        "federated": user.is_federated,
         "mechanisms": sorted(user.scram),
         "createdMs": user.created_ms,
     }

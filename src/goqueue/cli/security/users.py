@@ -27,6 +27,7 @@ _COLUMNS: Final = {
     "name": "User",
     "tenant": "Tenant",
     "admin": "Admin",
+    "federated": "Federated",
     "mechanisms": "Mechanisms",
     "created": "Created",
 }
@@ -37,6 +38,7 @@ _COLUMNS: Final = {
     epilog=examples(
         "goqueue users create alice",
         "goqueue users create robot --generate",
+        "goqueue users create carol --federated --without-password",
         "goqueue users create --admin root --data-dir data",
     ),
 )
@@ -46,6 +48,10 @@ def create(
     tenant: Annotated[
         str, typer.Option(help="The tenant that it belongs to.", show_default="none")
     ] = "",
+    federated: Annotated[
+        bool,
+        typer.Option("--federated", help="It is who certificates or tokens tell this name of."),
+    ] = False,
     new_password_file: NewPasswordFileOption = None,
     typed: PasswordOption = None,
     generate: GenerateOption = False,
@@ -100,9 +106,12 @@ def create(
             data_dir=data_dir,
             cluster=cluster,
             config_file=config,
+            is_federated=federated,
         )
     else:
         body: dict[str, Any] = {"name": name, "admin": admin}
+        if federated:
+            body["federated"] = True
         if tenant:
             body["tenant"] = tenant
         if chosen is not None:
@@ -197,6 +206,24 @@ def demote(
     confirm(f"{name} may then do only what rules allow. Go on?", yes=yes)
     api.patch("users", name, body={"admin": False})
     typer.echo(f"{name} is an administrator no more")
+
+
+@users.command(
+    "federate",
+    epilog=examples("goqueue users federate carol", "goqueue users federate carol --off"),
+)
+def federate(
+    name: NameArgument,
+    off: Annotated[bool, typer.Option("--off", help="From now on it is not.")] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
+    """Let a user be who certificates or an identity provider's tokens tell its name of.
+
+    Otherwise whoever they tell its name of is somebody else, and has none of its rights.
+    """
+    http_api(bootstrap, http).patch("users", name, body={"federated": not off})
+    typer.echo(f"{name} is {'no more' if off else 'now'} meant by names from outside")
 
 
 @users.command("delete", epilog=examples("goqueue users delete alice --yes"))

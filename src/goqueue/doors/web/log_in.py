@@ -16,7 +16,7 @@ from goqueue.doors.web.site_guard import (
 )
 from goqueue.doors.web.standing import Standing
 from goqueue.model.caller import Door
-from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns
 from goqueue.service.security.web_logins import WebLogins
 
 COOKIE: Final = "goqueue_session"
@@ -35,7 +35,7 @@ REVOKED: Final = Unwelcome(
 class Gate:
     def __init__(self, logins: WebLogins) -> None:
         self._logins = logins
-        self.standing = Standing()
+        self.standing = Standing(logins.clock_ms)
         logins.on_change(self.standing.look_again)
 
     def prepare(self, scope: Scope) -> None:
@@ -68,13 +68,15 @@ class Gate:
                 # Browsers show certificates whichever page asks.
                 if not is_from_own_page(headers, or_visitor=method in _ASKING):
                     return CROSS_SITE
-                let_in(scope, self._logins.by_certificate(client_name))
+                let_in(scope, await self._logins.by_certificate(client_name))
                 return None
             if path in _PROBES and method in _ASKING:
                 return None
             raise self._logins.nothing_shown()
         except AuthenticationFailed as error:
             return Unwelcome(401, error.code, error.message)
+        except TooManyLogIns as error:
+            return Unwelcome(503, error.code, error.message)
 
 
 def authorization_in(headers: Headers) -> bytes | None:

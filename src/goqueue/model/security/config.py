@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from goqueue.model.security.super_users import SEPARATOR
 from goqueue.model.settings import INT32_MAX, setting
 
 SASL_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
@@ -18,7 +19,10 @@ class SecuritySettings:
         False, doc="Listen beyond this machine although clients need not log in."
     )
     super_users: tuple[str, ...] = setting(
-        (), doc="Principals that may do everything, such as User:alice; besides administrators."
+        (),
+        separator=SEPARATOR,
+        doc="Principals that may do everything besides administrators, with semicolons between: "
+        "User:alice;User:CN=ann,O=shop.",
     )
     security_master_key_file: str = setting(
         "",

@@ -6,6 +6,7 @@ from goqueue.model.errors import (
     Conflict,
     GoQueueError,
     InvalidRequest,
+    Overloaded,
 )
 
 
@@ -13,6 +14,12 @@ class AuthenticationFailed(GoQueueError):
     """Nobody is told whether the user, the password or something else was wrong."""
 
     code = "authentication_failed"
+
+
+class TooManyLogIns(Overloaded):
+    """Too many failed before it. Nothing was tried; whoever knows its password comes again."""
+
+    code = "too_many_log_ins"
 
 
 class UnknownUser(GoQueueError):

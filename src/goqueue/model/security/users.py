@@ -1,6 +1,7 @@
 """Users: who can log in, and by what. Of passwords only what proves them is kept (RFC 5802)."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
@@ -38,12 +39,15 @@ class ScramRecord(msgspec.Struct, frozen=True, kw_only=True):
 class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`scram` by mechanism; one without any logs in by keys, certificates or tokens alone.
 
-    An administrator may do everything in its tenant; without a tenant, everything.
+    An administrator may do everything in its tenant; without a tenant, everything. One that is
+    federated is meant by its name also where an identity provider or a certificate tells it. That
+    is left out unless it is so: brokers of earlier releases do not know it.
     """
 
     name: str
     tenant: str = ""
     is_admin: bool = False
+    is_federated: bool = False
     scram: Mapping[str, ScramRecord] = {}
     created_ms: int = 0
 
@@ -59,6 +63,10 @@ def check_user_name(name: str) -> None:
             "asterisks"
         )
     # Two users must not look the same in a list.
+    if not unicodedata.is_normalized("NFC", name):
+        raise InvalidRequest(
+            "user name: must be written in Unicode's form NFC, with as few characters as it can be"
+        )
     if not name.isprintable() or name != name.strip():
         raise InvalidRequest(
             "user name: must have no control characters or others that cannot be seen, and no "

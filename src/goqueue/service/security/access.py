@@ -71,7 +71,7 @@ from goqueue.model.rights import (
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.security.tenants import SEPARATOR, inner_pattern, local_name
 from goqueue.model.security.tokens import DelegationToken
-from goqueue.model.security.users import USER_KIND
+from goqueue.model.security.users import User
 from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.security.allowed_waits import AllowedWaits
 from goqueue.service.security.denials import denied, word
@@ -94,15 +94,17 @@ _WRITE: Final = Verb.WRITE
 
 
 class Access:
-    """`tenants` has the names of those there are."""
+    """`tenants` has the names of those there are; `user_of` finds users by their names."""
 
     def __init__(
         self,
         rules: Rules | None = None,
         witness: Witness | None = None,
         tenants: Callable[[], Container[str]] = frozenset,
+        user_of: Callable[[str], User | None] = lambda _: None,
     ) -> None:
         self._rules = rules
+        self._user_of = user_of
         self._ownership = Ownership(None if rules is None else tenants)
         self.waits = AllowedWaits()
         # Administrative changes are told by `service/security/audited.py`.
@@ -376,7 +378,7 @@ class Access:
 
     def changeable_user(self, caller: Caller, name: str) -> ChangeableUser:
         """Everyone may change its own password, and make keys of its own."""
-        if not _is_self(caller, name):
+        if not self._is_self(caller, name):
             self.alterable_accounts(caller)
         return ChangeableUser(name)
 
@@ -389,7 +391,10 @@ class Access:
     def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
         """Its owner, those who may renew it, and who may see it or all of its owner."""
         asks = str(caller.principal)
-        is_named = asks == token.owner or asks in token.renewers
+        is_named = caller.principal.tenant == token.tenant and asks in (
+            token.owner,
+            *token.renewers,
+        )
         sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
         sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
         return is_named or sees_it or sees_all
@@ -397,7 +402,7 @@ class Access:
     # --- keys of users --------------------------------------------------------------------
 
     def removable_key(self, caller: Caller, key_id: str, owner: str | None) -> RemovableKey:
-        if owner is None or not _is_self(caller, owner):
+        if owner is None or not self._is_self(caller, owner):
             self.alterable_accounts(caller)
         return RemovableKey(key_id)
 
@@ -406,7 +411,13 @@ class Access:
         by whoever lists them."""
         if self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
             return SeenKeyUsers(lambda _: True)
-        return SeenKeyUsers(lambda name: _is_self(caller, name))
+        return SeenKeyUsers(lambda name: self._is_self(caller, name))
+
+    def _is_self(self, caller: Caller, name: str) -> bool:
+        """Not by the name alone: who is known to an identity provider only may have that of a
+        tenant's user."""
+        user = self._user_of(name)
+        return user is not None and user.principal == caller.principal
 
     # --- deciding -------------------------------------------------------------------------
 
@@ -496,8 +507,3 @@ class Access:
     def _tell_refused(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self.witness is not None:
             self.witness.refused(caller, resource, name, verb)
-
-
-def _is_self(caller: Caller, user: str) -> bool:
-    principal = caller.principal
-    return principal.kind == USER_KIND and principal.name == user

@@ -33,6 +33,11 @@ class LogInNotes:
         """What this task does from here on is asked for from there."""
         _ORIGIN.set(Origin(door, address))
 
+    @property
+    def address(self) -> str:
+        """Where this task's log-in comes from."""
+        return _ORIGIN.get(_NOWHERE).address
+
     def succeeded(self, principal: Principal, mechanism: str, origin: Origin | None = None) -> None:
         door, address = origin or _ORIGIN.get(_NOWHERE)
         self._audit.logged_in(principal, door, address, mechanism)

@@ -54,9 +54,11 @@ class TokenService:
             raise InvalidRequest(f"renewers: {len(renewers)} are more than {RENEWERS_MAX}")
         name = asks.name if owner is None else owner
         user = self._security.image.users.get(name)
-        if user is None and name != asks.name:
-            raise UnknownUser(f"user {name!r} is not there")
-        if user is not None and asks.tenant not in ("", user.tenant):
+        if name == asks.name:
+            # The caller, who may be known to an identity provider alone, and another tenant may
+            # have a user of that name.
+            user = user if user is not None and user.tenant == asks.tenant else None
+        elif user is None or asks.tenant not in ("", user.tenant):
             raise UnknownUser(f"user {name!r} is not there")
         token = await self._security.tokens.create(
             right,
@@ -64,7 +66,7 @@ class TokenService:
             renewers=[f"{USER_KIND}:{each}" for each in renewers],
             max_lifetime_ms=max_lifetime_ms,
             tenant=asks.tenant if user is None else user.tenant,
-            is_of_user=user is not None,
+            user=user,
             is_administrator=self._access.administers_cluster(caller),
         )
         return HeldToken(token, self._security.tokens.hmac(token))

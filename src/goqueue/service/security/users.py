@@ -42,7 +42,9 @@ class UserService:
             raise UnknownUser(f"user {name!r} is not there")
         return found
 
-    @audited("user.create", Resource.USER, about="name", detail=("is_admin", "tenant"))
+    @audited(
+        "user.create", Resource.USER, about="name", detail=("is_admin", "tenant", "is_federated")
+    )
     async def create(
         self,
         caller: Caller,
@@ -51,9 +53,12 @@ class UserService:
         *,
         is_admin: bool = False,
         tenant: str = "",
+        is_federated: bool = False,
     ) -> User:
         """Without a password it logs in by keys, certificates or tokens alone."""
         cluster = self._access.alterable_accounts(caller)
+        if is_federated:
+            self._access.alterable_cluster(caller)
         check_user_name(name)
         scram = {} if password is None else await _records(password)
         tenant = caller.principal.tenant or tenant
@@ -66,6 +71,7 @@ class UserService:
             tenant=tenant,
             is_admin=is_admin,
             is_administrator=self._access.administers_cluster(caller),
+            is_federated=is_federated,
         )
 
     @audited("user.password", Resource.USER, about="name")
@@ -82,6 +88,13 @@ class UserService:
         if not is_admin:
             self._check_another_administrator(name, "demoted")
         await self._users.set_admin(cluster, name, is_admin)
+
+    @audited("user.federated", Resource.USER, about="name", detail=("is_federated",))
+    async def set_federated(self, caller: Caller, name: str, is_federated: bool) -> None:
+        """Whether the name means this user also where an identity provider or a certificate tells
+        it. Not for tenants: they would have what those of other tenants send."""
+        cluster = self._access.alterable_cluster(caller)
+        await self._users.set_federated(cluster, name, is_federated)
 
     @audited("user.delete", Resource.USER, about="name")
     async def delete(self, caller: Caller, name: str) -> None:

@@ -36,6 +36,8 @@ class WebLogins:
         self._security = node.security
         self._authentication = authentication
         self._notes = authentication.notes
+        self.clock_ms = node.clock_ms
+        self._skew_ms = node.config.oauth_clock_skew_ms
 
     @property
     def is_on(self) -> bool:
@@ -88,15 +90,29 @@ class WebLogins:
     async def _by_jwt(self, token: str) -> WebLogin:
         """By a token of the identity provider."""
         login = await self._authentication.by_jwt(token)
-        return WebLogin(login.principal, lambda: self._authentication.holds(login))
+        assert login.expires_ms is not None
+        # It was let in by a clock that may be so far behind.
+        ends_ms = login.expires_ms + self._skew_ms
+
+        def is_current() -> bool:
+            return self.clock_ms() < ends_ms and self._authentication.holds(login)
+
+        return WebLogin(login.principal, is_current, ends_ms)
 
     def _login_by_key(self, user: User, key_id: str, kind: KeyKind) -> WebLogin:
         keys = self._security.keys
-        return WebLogin(user.principal, lambda: keys.holder(key_id, kind) is not None)
+        return WebLogin(
+            user.principal,
+            lambda: keys.holder(key_id, kind) is not None,
+            keys.expires_ms(key_id),
+        )
 
-    def by_certificate(self, name: str) -> WebLogin:
+    async def by_certificate(self, name: str) -> WebLogin:
         """By the name that the client's certificate gives it."""
-        login = self._authentication.of_certificate(name)
+        try:
+            login = self._authentication.of_certificate(name)
+        except AuthenticationFailed:
+            raise await self._refused("certificate") from None
         self._notes.succeeded(login.principal, "certificate")
         return WebLogin(login.principal, lambda: self._authentication.holds(login))
 
@@ -123,7 +139,11 @@ class WebLogins:
         if user is None:
             raise await self._refused("session")
         self._notes.succeeded(user.principal, "session")
-        return WebLogin(user.principal, lambda: sessions.user_in(word) is not None)
+        return WebLogin(
+            user.principal,
+            lambda: sessions.user_in(word) is not None,
+            sessions.expires_ms(word),
+        )
 
     def session_expires_ms(self, word: str) -> int:
         return self._security.sessions.expires_ms(word)

@@ -175,6 +175,35 @@ async def test_keys_are_kept_while_they_cannot_be_read(
     assert "cannot be read" in caplog.text
 
 
+async def test_a_token_is_known_again_for_as_long_as_it_would_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source(key_set(public(RSA, "one")))
+    keys = KeySet(source, "test", refresh_s=3_600)
+    config = broker_config({**SETTINGS, "oauth.clock.skew.ms": "1000"})
+    tokens, shown = BearerTokens(config, keys), token(RSA, "one")
+    assert tokens.known(shown) is None
+    bearer = await tokens.verify(shown)
+    assert tokens.known(shown) == bearer
+    assert tokens.known(shown[:-1]) is None
+
+    # Its key is gone, which is found out by who needs none.
+    monkeypatch.setattr(keys, "_refresh_s", -1.0)
+    assert tokens.known(shown) == bearer
+    await keys._refresh()
+    assert tokens.known(shown) == bearer
+    source.text = key_set(public(OTHER_RSA, "two"))
+    await keys._refresh()
+    assert tokens.known(shown) is None
+
+    source.text = key_set(public(RSA, "one"))
+    await keys._refresh()
+    await tokens.verify(shown)
+    assert tokens.known(shown) == bearer
+    monkeypatch.setattr(time, "time", lambda: bearer.expires_ms / 1000 + 1)
+    assert tokens.known(shown) is None
+
+
 async def test_many_who_wait_read_once() -> None:
     source = Source(key_set(public(RSA, "one")))
     keys = KeySet(source, "test", refresh_s=3_600)

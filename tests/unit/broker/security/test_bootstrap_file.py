@@ -45,6 +45,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_federated_user_needs_no_password(file: Path) -> None:
+    told = '[[users]]\nname = "carol"\ntenant = "acme"\nfederated = true\n'
+    file.write_text(ADMIN + told)
+    root, carol = read_bootstrap_file(file, now_ms=7).users
+    assert (root.is_federated, carol.is_federated, carol.scram) == (False, True, {})
+
+
 def test_users_and_rules(file: Path) -> None:
     file.write_text(ADMIN + '[[users]]\nname = "alice"\npassword = "a"\ntenant = "acme"\n' + RULES)
     first = read_bootstrap_file(file, now_ms=7)

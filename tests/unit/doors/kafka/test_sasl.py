@@ -4,14 +4,17 @@ import asyncio
 import base64
 import gc
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.security import guesses
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.doors.kafka.sasl.connection import SecuredConnection
 from goqueue.model.broker_config import broker_config
 from goqueue.model.calls import CALL_API_KEY, FORGET
 from goqueue.model.security.users import BROKERS_USER
@@ -28,6 +31,7 @@ from tests.unit.doors.kafka.wire_client import WireClient
 pytestmark = pytest.mark.anyio
 
 FAILED, UNSUPPORTED, ILLEGAL = 58, 33, 34
+LogIn = Callable[[WireClient, str, str], Awaitable[Any]]
 
 
 @pytest.fixture
@@ -52,6 +56,31 @@ async def is_open(client: WireClient) -> bool:
     except (asyncio.IncompleteReadError, ConnectionError):
         return False
     return answer.cluster_id is not None
+
+
+async def create_topic(client: WireClient) -> None:
+    created = await client.call(
+        "create_topics", 5, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+    )
+    assert created.topics[0].error_code.value == 0
+
+
+def is_waiting(connection: object) -> bool:
+    return isinstance(connection, SecuredConnection) and connection.is_waiting
+
+
+def fetch(client: WireClient) -> None:
+    """Wait for messages that do not come."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    client.send(
+        "fetch",
+        11,
+        max_wait=60_000,
+        min_bytes=1,
+        max_bytes=1_000,
+        session_epoch=-1,
+        topics=[{"topic": "t", "partitions": [partition]}],
+    )
 
 
 # --- logging in ---------------------------------------------------------------------------
@@ -123,6 +152,38 @@ async def test_plain_from_this_machine(client: WireClient, door: KafkaDoor, brok
         ("PLAIN", "success"): 1,
         ("PLAIN", "failure"): 3,
     }
+
+
+@pytest.mark.parametrize("by", [log_in, log_in_plain])
+@pytest.mark.parametrize("name", ["alice", "nobody"])
+async def test_who_guesses_is_cut_off_and_comes_again(
+    door: KafkaDoor, broker: Node, monkeypatch: pytest.MonkeyPatch, by: LogIn, name: str
+) -> None:
+    """Clients give up after any answer that is not a success."""
+    monkeypatch.setattr(guesses, "TURNS_PER_SECOND", 1e-9)
+    monkeypatch.setattr(guesses, "PATIENCE_S", 0.01)
+    for number in range(guesses.ACCOUNT_BURST):
+        client = await WireClient.connect(*door.address)
+        assert (await by(client, name, f"guess {number}")).error_code.value == FAILED
+        client.close()
+    client = await WireClient.connect(*door.address)
+    with pytest.raises(asyncio.IncompleteReadError):
+        await by(client, name, f"{name}'s")
+    # What brokers prove nobody guesses.
+    client = await WireClient.connect(*door.address)
+    secret = broker.security.master_key.secret("brokers", "").hex()
+    assert (await log_in(client, BROKERS_USER, secret)).error_code.value == 0
+
+
+async def test_guesses_from_elsewhere_hold_up_nobody_who_was_seen_here(
+    door: KafkaDoor, client: WireClient, broker: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "TURNS_PER_SECOND", 1e-9)
+    assert (await log_in(client, "alice", "alice's")).error_code.value == 0
+    for number in range(guesses.ACCOUNT_BURST):
+        await broker.security.guesses.turn("alice", f"192.0.2.{number}")
+    again = await WireClient.connect(*door.address)
+    assert (await log_in(again, "alice", "alice's")).error_code.value == 0
 
 
 async def test_a_mechanism_that_is_not_offered(client: WireClient) -> None:
@@ -342,6 +403,31 @@ class TestSessions:
         assert await client.is_closed_by_broker()
 
 
+class TestShortSessions:
+    @pytest.fixture
+    def settings(self) -> dict[str, str]:
+        return {"connections.max.reauth.ms": "100"}
+
+    async def test_who_waits_when_its_log_in_ends_is_given_nothing(
+        self, client: WireClient, door: KafkaDoor, clock: Clock
+    ) -> None:
+        await log_in(client, "alice", "alice's")
+        await create_topic(client)
+        idle = await WireClient.connect(*door.address)
+        await log_in(idle, "alice", "alice's")
+        fetch(client)
+        # The bar: within a second, of the thirty that it would wait for.
+        async with asyncio.timeout(20):
+            while not any(is_waiting(each) for each in door._services.sasl._open):
+                await asyncio.sleep(0)
+            clock.now_ms += 100
+            assert await client.is_closed_by_broker()
+        # As in Kafka, who does not wait may log in again.
+        assert (await log_in(idle, "alice", "alice's")).error_code.value == 0
+        assert await is_open(idle)
+        idle.close()
+
+
 async def test_without_a_bound_there_is_no_lifetime(client: WireClient, clock: Clock) -> None:
     assert (await log_in(client, "alice", "alice's")).session_lifetime.total_seconds() == 0
     clock.now_ms += 10**12
@@ -355,20 +441,8 @@ async def test_who_is_deleted_is_gone_within_a_second(
     waits, stays = [await WireClient.connect(*door.address) for _ in range(2)]
     await log_in(waits, "alice", "alice's")
     await log_in(stays, "bob", "bob's")
-    created = await waits.call(
-        "create_topics", 5, topics=[{"name": "t", "num_partitions": 1, "replication_factor": 1}]
-    )
-    assert created.topics[0].error_code.value == 0
-    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
-    waits.send(
-        "fetch",
-        11,
-        max_wait=60_000,
-        min_bytes=1,
-        max_bytes=1_000,
-        session_epoch=-1,
-        topics=[{"topic": "t", "partitions": [partition]}],
-    )
+    await create_topic(waits)
+    fetch(waits)
     await without_rules(broker).users.delete(ANYONE, "alice")
     async with asyncio.timeout(1):
         assert not await is_open(client)

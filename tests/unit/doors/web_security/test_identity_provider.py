@@ -30,6 +30,10 @@ async def test_a_token_lets_in_as_whom_it_speaks_of(
     def bearer(**claims: Any) -> dict[str, str]:
         return {"authorization": f"Bearer {token(KEY, 'one', **claims)}"}
 
+    # Its rights are those of a user here, and somebody else may have the name there.
+    refused = await nobody.get("/whoami", headers=bearer())
+    assert refused.status_code == 401
+    await service.users.set_federated(MAKER, "alice", True)
     answer = await nobody.get("/whoami", headers=bearer())
     assert answer.json()["principal"] == "User:alice"
     ended = int(time.time()) - 1_000
@@ -37,7 +41,7 @@ async def test_a_token_lets_in_as_whom_it_speaks_of(
         refused = await nobody.get("/whoami", headers=wrong)
         assert refused.status_code == 401
         assert refused.json()["error"]["message"].endswith("the token is not valid")
-    assert failed_log_ins(broker)["http"] == 3
+    assert failed_log_ins(broker)["http"] == 4
     # Rights are those of the name, whether it is kept as a user or not.
     assert (await nobody.get("/users", headers=bearer())).status_code == 403
     await service.users.set_admin(MAKER, "alice", True)

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.security import guesses
 from goqueue.doors.http.app import ROUTES
 from goqueue.doors.registry.routing import ROUTES as REGISTRY_ROUTES
 from goqueue.doors.sqs.actions import ACTIONS
@@ -170,3 +171,26 @@ async def test_who_is_removed_is_not_let_in(
     assert (await nobody.get("/topics", auth=("alice", "looking-glass"))).status_code == 200
     await service.users.delete(MAKER, "alice")
     assert (await nobody.get("/topics", auth=("alice", "looking-glass"))).status_code == 401
+
+
+async def test_who_guesses_is_told_to_come_later_and_who_is_known_is_not(
+    nobody: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "TURNS_PER_SECOND", 1e-9)
+    monkeypatch.setattr(guesses, "PATIENCE_S", 0.01)
+    assert (await nobody.get("/whoami", auth=ALICE)).status_code == 200
+    for name in ("alice", "nobody"):
+        for number in range(guesses.ACCOUNT_BURST):
+            answer = await nobody.get("/whoami", auth=(name, f"guess {number}"))
+            assert answer.status_code == 401
+        for refused in (
+            await nobody.get("/whoami", auth=(name, "one more")),
+            await nobody.get("/subjects", auth=(name, "one more")),
+            await nobody.post("/session", auth=(name, "one more")),
+            await nobody.post("/session", json={"name": name, "password": "one more"}),
+        ):
+            assert refused.status_code == 503
+            assert "too many log-ins failed" in refused.text
+            assert refused.headers["retry-after"] == "1"
+    assert (await nobody.get("/whoami", auth=ALICE)).status_code == 200
+    assert (await nobody.get("/whoami", auth=ADMIN)).status_code == 200

@@ -19,9 +19,9 @@ BODY = {"name": ALICE[0], "password": ALICE[1]}
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
 
-async def log_in(client: httpx.AsyncClient) -> str:
+async def log_in(client: httpx.AsyncClient, name: str = ALICE[0], password: str = ALICE[1]) -> str:
     """The cookie of a new session."""
-    answer = await client.post("/session", json=BODY)
+    answer = await client.post("/session", json={"name": name, "password": password})
     assert answer.status_code == 201, answer.text
     client.cookies.clear()
     return answer.headers["set-cookie"].partition(";")[0]
@@ -146,30 +146,50 @@ async def test_what_a_session_waits_for_ends_with_it(
     assert answer.status_code == 401
 
 
+async def give_back(client: httpx.AsyncClient, cookie: str) -> None:
+    headers = {"cookie": cookie, **SAME_ORIGIN}
+    assert (await client.delete("/session", headers=headers)).status_code == 204
+
+
+async def is_good(client: httpx.AsyncClient, cookie: str) -> bool:
+    return (await client.get("/whoami", headers={"cookie": cookie})).status_code == 200
+
+
 async def test_sessions_that_were_given_back_are_kept_while_they_would_last(
     nobody: httpx.AsyncClient, broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def give_back() -> None:
-        headers = {"cookie": await log_in(nobody), **SAME_ORIGIN}
-        assert (await nobody.delete("/session", headers=headers)).status_code == 204
-
-    def kept() -> set[str]:
-        return set(broker.security.image.ended_sessions)
-
-    await give_back()
-    first = kept()
-    await give_back()
-    assert len(kept()) == 2
-    # There is room for so many; those that would end first make it.
-    monkeypatch.setattr("goqueue.broker.security.sessions.ENDED_MAX", 2)
-    await give_back()
-    assert len(kept()) == 2
-    assert first.isdisjoint(kept())
-    monkeypatch.undo()
+    for _ in range(2):
+        await give_back(nobody, await log_in(nobody))
+    assert len(broker.security.image.ended_sessions) == 2
     sessions, now_ms = broker.security.sessions, broker.clock_ms()
     monkeypatch.setattr(sessions, "_clock_ms", lambda: now_ms + SESSION_MS + 60_000)
-    await give_back()
-    assert len(kept()) == 1
+    await give_back(nobody, await log_in(nobody))
+    assert len(broker.security.image.ended_sessions) == 1
+
+
+@pytest.mark.parametrize("limit", ["ENDED_MAX", "ENDED_PER_USER_MAX"])
+async def test_a_session_that_was_given_back_stays_so_however_many_are(
+    nobody: httpx.AsyncClient,
+    service: BrokerService,
+    broker: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+) -> None:
+    monkeypatch.setattr(f"goqueue.broker.security.sessions.{limit}", 3)
+    await service.users.create(MAKER, "bob", "builder")
+    given_back = [await log_in(nobody), await log_in(nobody, "bob", "builder")]
+    other = await log_in(nobody, "bob", "builder")
+    for cookie in given_back:
+        await give_back(nobody, cookie)
+    for _ in range(10):
+        given_back.append(await log_in(nobody))
+        await give_back(nobody, given_back[-1])
+        # Four of the users together, or three of one and one of the other; and one for each.
+        assert len(broker.security.image.ended_sessions) <= 6
+    assert not any([await is_good(nobody, cookie) for cookie in given_back])
+    # Neither those of others end with them, nor those that begin later.
+    assert await is_good(nobody, other)
+    assert await is_good(nobody, await log_in(nobody))
 
 
 async def test_a_session_ends_with_the_password_and_with_the_user(

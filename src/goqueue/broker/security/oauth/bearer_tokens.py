@@ -1,6 +1,9 @@
 """Whether a token is the identity provider's, meant for this broker, and of whom it speaks."""
 
 import asyncio
+import hashlib
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +16,10 @@ from goqueue.model.security.users import check_user_name
 TOKEN_MAX_BYTES: Final = 32_768
 # The year 9999. What is longer has no place in the answer.
 END_MAX_S: Final = 253_402_300_799
+# Those that are known again: some 300 bytes each.
+KNOWN_MAX: Final = 10_000
+# In threads, which others need as well.
+AT_ONCE_MAX: Final = 2
 # By the kind of key that each needs. Those with a shared secret (HS…) are never taken, for then the
 # public key would be the secret; nor is `none`.
 ALGORITHMS: Final[Mapping[str, str]] = {
@@ -43,12 +50,31 @@ class BearerTokens:
         self._audience = config.oauth_audience
         self._claim = config.oauth_principal_claim
         self._leeway_s = config.oauth_clock_skew_ms / 1000
+        # By their hashes, with the generation of keys that they were verified by.
+        self._known: OrderedDict[bytes, tuple[Bearer, int]] = OrderedDict()
+        self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+
+    def known(self, token: str) -> Bearer | None:
+        """One that was verified, and would be again: who sends it with every request waits for
+        nobody who sends others."""
+        digest = hashlib.sha256(token.encode()).digest()
+        bearer, generation = self._known.get(digest, (None, 0))
+        if bearer is None:
+            return None
+        self._keys.keep_fresh()
+        is_over = bearer.expires_ms / 1000 + self._leeway_s <= time.time()
+        if is_over or generation != self._keys.generation:
+            del self._known[digest]
+            return None
+        self._known.move_to_end(digest)
+        return bearer
 
     async def verify(self, token: str) -> Bearer:
         """Raises `AuthenticationFailed`, which says why; the token's sender is not told."""
         if len(token) > TOKEN_MAX_BYTES:
             raise AuthenticationFailed(f"the token has more than {TOKEN_MAX_BYTES} bytes")
-        header = await asyncio.to_thread(_header, token)
+        async with self._turns:
+            header = await asyncio.to_thread(_header, token)
         algorithm = header.get("alg")
         kind = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
         if not isinstance(algorithm, str) or kind is None:
@@ -57,8 +83,14 @@ class BearerTokens:
         key = await self._keys.find(key_id if isinstance(key_id, str) else None, kind)
         if key is None or not _fits(key, algorithm):
             raise AuthenticationFailed("the token's key is not one of the identity provider")
-        claims = await asyncio.to_thread(self._claims, token, key, algorithm)
-        return self._bearer(claims)
+        generation = self._keys.generation
+        async with self._turns:
+            claims = await asyncio.to_thread(self._claims, token, key, algorithm)
+        bearer = self._bearer(claims)
+        self._known[hashlib.sha256(token.encode()).digest()] = bearer, generation
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+        return bearer
 
     def _claims(self, token: str, key: JsonKey, algorithm: str) -> Mapping[str, Any]:
         import jwt

@@ -36,8 +36,16 @@ class KeySet:
         self._source = source
         self._refresh_s = refresh_s
         self._keys: list[JsonKey] = []
+        # Grows with every change of them.
+        self.generation = 0
         self._tried_s: float | None = None
         self._refreshing: asyncio.Task[None] | None = None
+
+    def keep_fresh(self) -> None:
+        """For those who need no key now."""
+        age_s = self._age_s()
+        if age_s is not None and age_s > self._refresh_s:
+            self._begin()
 
     async def find(self, key_id: str | None, kind: str) -> JsonKey | None:
         """The key that a token names, of the kind (`kty`) that its algorithm needs. A token need
@@ -45,9 +53,8 @@ class KeySet:
         age_s = self._age_s()
         if age_s is None:
             await self._refresh()
-        elif age_s > self._refresh_s:
-            # With those that are known meanwhile.
-            self._begin()
+        # With those that are known meanwhile.
+        self.keep_fresh()
         found = self._look(key_id, kind)
         if found is None and (age_s or 0.0) > UNKNOWN_KEY_REFRESH_S:
             await self._refresh()
@@ -78,7 +85,9 @@ class KeySet:
 
     async def _load(self) -> None:
         try:
-            self._keys = await asyncio.to_thread(lambda: _parse(self._read()))
+            keys = await asyncio.to_thread(lambda: _parse(self._read()))
+            self.generation += keys != self._keys
+            self._keys = keys
         except (OSError, ValueError) as error:
             log.warning(
                 "%s: the keys of the identity provider cannot be read, and the %d known ones are "

@@ -31,6 +31,12 @@ NameInPath = Annotated[
 ]
 
 
+_FEDERATED: Final = Meta(
+    description="It is meant by its name also where an identity provider or a certificate tells "
+    "it. Not for users of tenants to set."
+)
+
+
 class CreateUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: UserName
     password: Annotated[
@@ -39,17 +45,20 @@ class CreateUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = UNSET
     admin: Annotated[bool, Meta(description="May do everything in its tenant.")] = False
     tenant: Annotated[str, Meta(max_length=TENANT_MAX_LENGTH)] = ""
+    federated: Annotated[bool, _FEDERATED] = False
 
 
 class ChangeUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     password: Password | UnsetType = UNSET
     admin: bool | UnsetType = UNSET
+    federated: Annotated[bool | UnsetType, _FEDERATED] = UNSET
 
 
 class User(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     tenant: str
     admin: bool
+    federated: bool
     mechanisms: Annotated[
         list[str], Meta(description="By which its password logs in; none without a password.")
     ]
@@ -87,7 +96,12 @@ async def create_user(
     password = None if data.password is UNSET else data.password
     with refused_by_content():
         made = await service.users.create(
-            caller, data.name, password, is_admin=data.admin, tenant=data.tenant
+            caller,
+            data.name,
+            password,
+            is_admin=data.admin,
+            tenant=data.tenant,
+            is_federated=data.federated,
         )
     return Response(_shown(made))
 
@@ -112,11 +126,13 @@ async def change_user(
     name: NameInPath,
     data: JSONBody[ChangeUser],
 ) -> ChangedUser:
-    """Give a user another password, or make it an administrator or none. Everyone may change its
-    own password."""
-    if data.password is UNSET and data.admin is UNSET:
-        raise Refusal(422, "invalid_request", "password, admin: give one of the two, or both")
+    """Give a user another password, make it an administrator or none, or say whether its name from
+    outside means it. Everyone may change its own password."""
+    if data.password is UNSET and data.admin is UNSET and data.federated is UNSET:
+        raise Refusal(422, "invalid_request", "password, admin, federated: give at least one")
     # What needs more is asked for first: whoever may not do all of it changes nothing.
+    if data.federated is not UNSET:
+        await service.users.set_federated(caller, name, data.federated)
     if data.admin is not UNSET:
         await service.users.set_admin(caller, name, data.admin)
     if data.password is not UNSET:
@@ -143,6 +159,7 @@ def _shown(user: StoredUser) -> User:
         name=user.name,
         tenant=user.tenant,
         admin=user.is_admin,
+        federated=user.is_federated,
         mechanisms=sorted(user.scram),
         created_ms=user.created_ms,
     )

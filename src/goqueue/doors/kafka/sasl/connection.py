@@ -39,11 +39,11 @@ class SecuredConnection(Connection):
 
         client_name = transport.get_extra_info("client_name")
         if client_name is not None:
-            login = self._services.service.authentication.of_certificate(client_name)
-            self._session.begin_by_certificate(login)
+            self._session.begin_by_certificate(client_name)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._until_logged_in.cancel()
+        self._session.left()
         super().connection_lost(exc)
 
     def _accept(self, frame: memoryview) -> None:
@@ -67,6 +67,11 @@ class SecuredConnection(Connection):
         return f"log-in of {len(frame)} bytes; {limits.largest_setting} is {limits.largest_bytes}"
 
     # --- as the session knows it ----------------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        logs_in = any(each.header.api_key in SASL for each in self._unanswered)
+        return not logs_in and any(each.operation.waits for each in self._running)
 
     def logged_in(self, principal: Principal) -> None:
         self._until_logged_in.cancel()

@@ -19,7 +19,7 @@ from weakref import ref
 from goqueue.model.caller import Principal
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.measuring.traffic import KafkaTraffic
-from goqueue.model.security.errors import AuthenticationFailed, UnsupportedMechanism
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns, UnsupportedMechanism
 from goqueue.model.security.logins import CERTIFICATE, Login
 from goqueue.model.security.users import BROKERS
 from goqueue.service.security.sasl.conversation import Conversation
@@ -33,6 +33,10 @@ SASL: Final = frozenset((HANDSHAKE, AUTHENTICATE))
 _FIRST_VERSION_WITH_REQUESTS: Final = 1
 # A lifetime of 0 would mean that there is none.
 _LIFETIME_MIN_MS: Final = 1
+# Timers follow another clock than log-ins, which may be set.
+WATCH_MAX_MS: Final = 60_000
+# After the end: a client that logs in again just then is not cut off.
+WATCH_LATER_S: Final = 0.2
 # The label of what was not offered: what clients wrote is not kept.
 _UNSUPPORTED: Final = "unsupported"
 
@@ -42,6 +46,11 @@ class Line(Protocol):
 
     @property
     def client_host(self) -> str: ...
+    @property
+    def is_waiting(self) -> bool:
+        """For what may come later; and it does not log in again."""
+        ...
+
     def logged_in(self, principal: Principal) -> None: ...
     def end_after_answers(self, reason: str) -> None: ...
     def cut_off(self, reason: str) -> None: ...
@@ -65,10 +74,12 @@ class SaslSession:
         "_ends_ms",
         "_has_failed",
         "_held_in",
+        "_hint",
         "_is_ended",
         "_is_private",
         "_line",
         "_log_ins",
+        "_timer",
         "_traffic",
         "awaits_frame",
         "login",
@@ -84,10 +95,13 @@ class SaslSession:
         self._is_private = is_private
         self._conversation: Conversation | None = None
         self._ends_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
         # The generation of users and tokens in which the log-in was last seen to hold.
         self._held_in = -1
         self._is_ended = False
         self._has_failed = False
+        # Why the name in the client's certificate is not taken.
+        self._hint = ""
         self.login: Login | None = None
         # The next frame is a token and no request.
         self.awaits_frame = False
@@ -99,7 +113,8 @@ class SaslSession:
         if login is None:
             if api_key == API_VERSIONS:
                 return None
-            return f"API key {api_key} before log-in: clients must log in (SASL)"
+            hint = f"; its certificate is not enough: {self._hint}" if self._hint else ""
+            return f"API key {api_key} before log-in: clients must log in (SASL){hint}"
         if api_key == CALL_API_KEY and login.principal != BROKERS:
             return f"a call of a broker by {login.principal}"
         # Looked at once for every change, as every request comes by here.
@@ -110,7 +125,7 @@ class SaslSession:
             self._ends_ms = self._log_ins.ends_sooner_ms(login, self._ends_ms)
             self._held_in = generation
         if self._ends_ms is not None and self._log_ins.clock_ms() >= self._ends_ms:
-            return f"the log-in of {login.principal} has ended, and it did not log in again"
+            return _over(login)
         return None
 
     def end_if_gone(self) -> None:
@@ -119,13 +134,51 @@ class SaslSession:
             self._is_ended = True
             if (line := self._line()) is not None:
                 line.cut_off(_gone(self.login))
+        elif self.login is not None and self._ends_ms is not None:
+            self._ends_ms = self._log_ins.ends_sooner_ms(self.login, self._ends_ms)
+            self._watch()
 
-    def begin_by_certificate(self, login: Login) -> None:
-        """Of the client's own, before it says anything. It may still log in as somebody else."""
-        self.login = login
-        if (line := self._line()) is not None:
-            self._log_ins.succeeded(login, line.client_host)
-            line.logged_in(login.principal)
+    # --- while a request waits ------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Who waits for messages when its log-in ends is given none. The others are refused at
+        their next request, as in Kafka: until then they may log in again."""
+        self.left()
+        if self._ends_ms is None:
+            return
+        wait_ms = min(max(self._ends_ms - self._log_ins.clock_ms(), 0), WATCH_MAX_MS)
+        loop, session = asyncio.get_running_loop(), ref(self)
+        self._timer = loop.call_later(wait_ms / 1000 + WATCH_LATER_S, _look, session)
+
+    def left(self) -> None:
+        """The client has, and nobody waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def end_if_over(self) -> None:
+        """Where somebody waits."""
+        line, login = self._line(), self.login
+        if line is None or login is None or self._ends_ms is None:
+            return
+        if self._log_ins.clock_ms() < self._ends_ms:
+            self._watch()
+        elif line.is_waiting:
+            line.cut_off(_over(login))
+
+    def begin_by_certificate(self, name: str) -> None:
+        """That the client's own tells, before it says anything. It may still log in as somebody
+        else, and must where the name is not taken."""
+        line = self._line()
+        assert line is not None
+        try:
+            self.login = self._log_ins.by_certificate(name)
+        except AuthenticationFailed as error:
+            self._hint = error.message
+            self._log_ins.failed(CERTIFICATE, name, line.client_host)
+            return
+        self._log_ins.succeeded(self.login, line.client_host)
+        line.logged_in(self.login.principal)
 
     @property
     def _sasl_login(self) -> Login | None:
@@ -146,7 +199,12 @@ class SaslSession:
             before = self._sasl_login
             if before is not None and before.mechanism != mechanism:
                 raise UnsupportedMechanism("a log-in again must be by the mechanism of the first")
-            self._conversation = self._log_ins.begin(mechanism, is_private=self._is_private)
+            line = self._line()
+            self._conversation = self._log_ins.begin(
+                mechanism,
+                address="" if line is None else line.client_host,
+                is_private=self._is_private,
+            )
         except UnsupportedMechanism as error:
             self._failed(_UNSUPPORTED, error.message)
             raise
@@ -155,7 +213,9 @@ class SaslSession:
     # --- SaslAuthenticate -----------------------------------------------------------------
 
     async def hear(self, message: bytes) -> Heard:
-        """`AuthenticationFailed` and `OutOfTurn` end the connection after the answer."""
+        """`AuthenticationFailed` and `OutOfTurn` end the connection after the answer, and
+        `TooManyLogIns` without one: clients take any answer for the last word, and come again
+        where there is none."""
         conversation = self._conversation
         if self._is_ended or conversation is None:
             raise self._out_of_turn("SaslAuthenticate without SaslHandshake")
@@ -169,6 +229,10 @@ class SaslSession:
             if said.login is None:
                 return Heard(said.reply)
             lifetime_ms = self._admit(said.login)
+        except TooManyLogIns:
+            self._is_ended = True
+            await self._log_ins.delay(since_s)
+            raise
         except AuthenticationFailed as error:
             # Before the delay: nothing is heard meanwhile.
             self._is_ended = True
@@ -190,6 +254,7 @@ class SaslSession:
         self._ends_ms = self._log_ins.session_ends_ms(login, now_ms)
         self.login = login
         self._held_in = -1
+        self._watch()
         self._conversation = None
         self.awaits_frame = False
         self._traffic.authentications[login.mechanism, "success"] += 1
@@ -220,6 +285,16 @@ class SaslSession:
         self._is_ended = True
         if (line := self._line()) is not None:
             line.end_after_answers(reason)
+
+
+def _look(session: "ref[SaslSession]") -> None:
+    found = session()
+    if found is not None:
+        found.end_if_over()
+
+
+def _over(login: Login) -> str:
+    return f"the log-in of {login.principal} has ended, and it did not log in again"
 
 
 def _gone(login: Login) -> str:

@@ -11,7 +11,7 @@ from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.sasl.session import AUTHENTICATE, OutOfTurn
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.writing import Chunks, Message, framed
-from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns
 from goqueue.service.needs import OPEN
 
 _HEADER: Final = RequestHeader(AUTHENTICATE, 0, 0, None, 0)
@@ -22,7 +22,7 @@ async def handle(context: RequestContext, token: bytes) -> Message:
     assert session is not None
     try:
         heard = await session.hear(token)
-    except (AuthenticationFailed, OutOfTurn) as error:
+    except (AuthenticationFailed, OutOfTurn, TooManyLogIns) as error:
         raise CloseConnection(str(error)) from None
     return {"token": heard.reply}
 

@@ -49,18 +49,24 @@ class LogIns:
             and (each != OAUTHBEARER or self._security.bearer_tokens is not None)
         )
 
-    def begin(self, mechanism: str, *, is_private: bool) -> Conversation:
+    def begin(self, mechanism: str, *, address: str, is_private: bool) -> Conversation:
         is_offered = mechanism in self.mechanisms(is_private=is_private)
         # Brokers log in to each other by this one, whatever clients use.
         brokers_only = self._has_peers and mechanism == SHA_256 and not is_offered
         if not is_offered and not brokers_only:
             raise UnsupportedMechanism("the SASL mechanism is not one that is enabled")
         if mechanism in HASHES:
-            records = self._security.scram_records
-            return ScramConversation(mechanism, records, brokers_only=brokers_only)
+            security = self._security
+            return ScramConversation(
+                mechanism,
+                security.scram_records,
+                security.guesses,
+                address,
+                brokers_only=brokers_only,
+            )
         if mechanism == OAUTHBEARER:
-            return OAuthBearerConversation(self._authentication)
-        return PlainConversation(self._authentication)
+            return OAuthBearerConversation(self._authentication, address)
+        return PlainConversation(self._authentication, address)
 
     def session_ends_ms(self, login: Login, now_ms: int) -> int | None:
         """When a client must have logged in again (KIP-368); None: never."""
@@ -78,6 +84,10 @@ class LogIns:
         if token is None or ends_ms is None:
             return ends_ms
         return min(token.expires_ms, ends_ms)
+
+    def by_certificate(self, name: str) -> Login:
+        """By the name that the client's certificate gives it, or `AuthenticationFailed`."""
+        return self._authentication.of_certificate(name)
 
     def holds(self, login: Login) -> bool:
         return self._authentication.holds(login)

@@ -13,8 +13,9 @@ class OAuthBearerConversation:
     # Who it is stands in the token, which must be looked at first.
     user = ""
 
-    def __init__(self, authentication: Authentication) -> None:
+    def __init__(self, authentication: Authentication, address: str) -> None:
         self._authentication = authentication
+        self._address = address
         self._refusal = ""
 
     async def hear(self, message: bytes) -> Said:
@@ -22,7 +23,7 @@ class OAuthBearerConversation:
             raise AuthenticationFailed(self._refusal)
         token, authzid = read_bearer(message)
         try:
-            login = await self._authentication.of_jwt(token)
+            login = await self._authentication.of_jwt(token, self._address)
             self._check_authzid(authzid, login)
         except AuthenticationFailed as error:
             self._refusal = error.message

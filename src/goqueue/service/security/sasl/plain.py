@@ -10,13 +10,14 @@ from goqueue.state.security.sasl.plain import read_plain
 class PlainConversation:
     mechanism = "PLAIN"
 
-    def __init__(self, authentication: Authentication) -> None:
+    def __init__(self, authentication: Authentication, address: str) -> None:
         self._authentication = authentication
+        self._address = address
         self.user = ""
 
     async def hear(self, message: bytes) -> Said:
         self.user, password = read_plain(message)
-        user = await self._authentication.of_password(self.user, password)
+        user = await self._authentication.of_password(self.user, password, self._address)
         if user is None:
             raise AuthenticationFailed("PLAIN: user name or password are wrong")
         login = Login(

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.sasl.session import AUTHENTICATE, OutOfTurn
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.security.errors import AuthenticationFailed
+from goqueue.model.security.errors import AuthenticationFailed, TooManyLogIns
 from goqueue.service.needs import OPEN
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ async def handle(context: RequestContext, request: "SaslAuthenticateRequest") ->
         return _refused(ErrorCode.illegal_sasl_state, str(error))
     except AuthenticationFailed as error:
         return _refused(ErrorCode.sasl_authentication_failed, error.message)
+    except TooManyLogIns as error:
+        raise CloseConnection(str(error)) from None
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
