@@ -5,6 +5,7 @@ option, which pytest wants to know before it looks into the folders below."""
 import gc
 import os
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # The processes of xdist are told a folder below that of the one that started them.
     if not hasattr(config, "workerinput") and config.getoption("basetemp") is None:
-        files = temporary_files_in_memory()
-        files.__enter__()
-        config.add_cleanup(lambda: files.__exit__(None, None, None))
+        stack = ExitStack()
+        stack.enter_context(temporary_files_in_memory())
+        config.add_cleanup(stack.close)
 
 
 @pytest.hookimpl(wrapper=True)
