@@ -114,11 +114,12 @@ class TlsRecords:
 
     def read_into(self, buffer: memoryview) -> int:
         """How many bytes it has now; fewer than there is room for: nothing whole is left."""
-        ssl, size, filled = self._ssl, len(buffer), 0
+        # Clients send records of ten bytes, too: librdkafka makes two of each message of 1 KB.
+        read, ssl, size, filled = lib.SSL_read, self._ssl, len(buffer), 0
         with ffi.from_buffer(buffer, require_writable=True) as start:
             while filled < size:
                 # A call takes one record, or as much of it as there is room for.
-                count = lib.SSL_read(ssl, start + filled, size - filled)
+                count = read(ssl, start + filled, size - filled)
                 if count <= 0:
                     self._look_at(count)
                     break
