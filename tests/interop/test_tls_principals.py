@@ -122,6 +122,35 @@ def test_a_certificate_is_a_user_over_http(
     assert refused.status_code == 403
 
 
+def test_a_certificate_means_a_user_only_where_it_is_federated(
+    server: ServerProcess, files: MadeCertificates, bobs: MadeCertificates
+) -> None:
+    api, bob = (HttpApi(server.http_url, security=own(each)) for each in (files, bobs))
+    api.post("tenants", body={"name": "acme"})
+    # A tenant's, of the same name.
+    api.post("users", body={"name": "bob", "tenant": "acme"})
+    assert bob.get("whoami")["tenant"] == ""
+    api.delete("users", "bob")
+    api.post("users", body={"name": "bob", "password": "sea horse 9"})
+    with pytest.raises(HttpRefused, match="authentication failed"):
+        bob.get("whoami")
+    with (
+        pytest.raises(BrokerUnreachable),
+        LogCluster(server.bootstrap_servers, security=own(bobs), patience_seconds=0) as log,
+    ):
+        log.topics()
+    assert "its name is that of a user who is not federated" in server.log_text
+    # By its password it is who it says, whatever the certificate tells.
+    by_password = own(bobs, username="bob", password="sea horse 9")
+    with LogCluster(server.bootstrap_servers, security=by_password) as log:
+        log.topics()
+    api.patch("users", "bob", body={"federated": True})
+    assert bob.get("whoami") == {"principal": "User:bob", "tenant": "", "door": "http"}
+    with LogCluster(server.bootstrap_servers, security=own(bobs)) as log:
+        log.topics()
+    api.delete("users", "bob")
+
+
 def test_our_own_client_by_certificate_by_password_and_by_nothing(
     server: ServerProcess, files: MadeCertificates
 ) -> None:

@@ -19,6 +19,7 @@ import ipaddress
 import secrets
 from collections import OrderedDict
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from goqueue.model.security.errors import TooManyLogIns
@@ -43,6 +44,8 @@ PATIENCE_S: Final = 4.0
 PLACES: Final = 16_384
 # From where a user has logged in, as hashes of 100 bytes.
 SEEN_MAX: Final = 10_000
+# Addresses are read with every request that shows a password.
+NETWORKS_MAX: Final = 10_000
 # Whoever has an IPv6 address has this many bits of others beside it.
 _IPV6_PREFIX_BITS: Final = 64
 
@@ -218,6 +221,7 @@ class Guesses:
         return hmac.digest(self._key, repr(parts).encode(), hashlib.sha256)
 
 
+@lru_cache(maxsize=NETWORKS_MAX)
 def network_of(address: str) -> str:
     """What is counted together: an IPv4 address, or the network of an IPv6 address."""
     try:
