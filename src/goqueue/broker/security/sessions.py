@@ -19,6 +19,7 @@ from goqueue.broker.security.master_key import MasterKey
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, Op, Put
+from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.security.sessions import EndedSession
 from goqueue.model.security.users import User
 from goqueue.state import metadata_keys as keys
@@ -26,8 +27,9 @@ from goqueue.state.membership.feature_levels import Feature
 
 # A working day; who works longer logs in once more.
 SESSION_MS: Final = 12 * 3_600_000
-# Given back before their time was over: each is read at every start and held by every broker. Those
-# that would end first are forgotten first; who wants to get that far logs in as often.
+# Given back before their time was over: each is read at every start and held by every broker. Of
+# the user that has most of them, the one that would end first is forgotten: it is good again until
+# then, which nobody can do to somebody else.
 ENDED_MAX: Final = 10_000
 # Of those that are over by now, whenever one is given back: more than there can come.
 REMOVED_AT_ONCE_MAX: Final = 10
@@ -87,16 +89,23 @@ class Sessions:
         session = self._read(word)
         if session is None or self.user_in(word) is None:
             return
-        kind, ended = keys.SecurityKind.ENDED_SESSION, EndedSession(expires_ms=session.expires_ms)
+        kind, ended = (
+            keys.SecurityKind.ENDED_SESSION,
+            EndedSession(expires_ms=session.expires_ms, user=session.user),
+        )
         ops: list[Op] = [Put(*keys.security_entry(kind, session.id.hex(), ended))]
-        ops += (Delete(keys.security_key(kind, each)) for each in self._to_forget())
+        ops += (Delete(keys.security_key(kind, each)) for each in self._to_forget(session.user))
         await self._changes.write(ops, Feature.SECURITY)
 
-    def _to_forget(self) -> Iterator[str]:
+    def _to_forget(self, user: str) -> Iterator[str]:
         ended = self._follower.image.security.ended_sessions
         if len(ended) >= ENDED_MAX:
-            oldest = sorted(ended, key=lambda each: ended[each].expires_ms)
-            return islice(oldest, len(ended) - ENDED_MAX + 1)
+            held = Headcount()
+            for each in ended.values():
+                held.add(each.user)
+            loser = held.gives_way(user)
+            own = (each for each, session in ended.items() if session.user == loser)
+            return iter(sorted(own, key=lambda each: ended[each].expires_ms)[:1])
         now_ms = self._clock_ms()
         over = (each for each, session in ended.items() if session.expires_ms <= now_ms)
         return islice(over, REMOVED_AT_ONCE_MAX)
