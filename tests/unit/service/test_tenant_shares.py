@@ -7,11 +7,12 @@ import pytest
 
 from goqueue.broker.security import keys, rules, tokens, users
 from goqueue.model.caller import Caller, Principal
-from goqueue.model.errors import PolicyViolation, TooManyGroups
+from goqueue.model.errors import ClusterAccessDenied, PolicyViolation, TooManyGroups
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
+from goqueue.model.security.quotas import QuotaChange, QuotaEntity
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.model.topics import NewTopic
@@ -162,3 +163,22 @@ async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, ma
         assert few >= CAPACITY // 2 // 3 - 1
         for number in range(CAPACITY // 2 // 3 - 2):
             await make(service, ROOT, number)
+
+
+async def test_administrators_of_tenants_have_nothing_to_do_with_quotas(
+    open_broker: OpenBroker,
+) -> None:
+    """Which are by names of users and client ids, whichever tenant they are of."""
+    async with open_broker(**SECURED) as node:
+        service = BrokerService(node)
+        await begin(service, "acme")
+        change = QuotaChange(QuotaEntity(user="alice"), {"producer_byte_rate": 1.0})
+        for refused in (
+            service.quotas.alter(boss("acme"), [change]),
+            service.quotas.alter_all(boss("acme"), [change]),
+        ):
+            with pytest.raises(ClusterAccessDenied):
+                await refused
+        for look in (service.quotas.describe, service.quotas.usage):
+            with pytest.raises(ClusterAccessDenied):
+                look(boss("acme"))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -31,6 +31,8 @@ from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.calls import Method
 from goqueue.model.rights import DescribableCluster, Resource, Verb
 from goqueue.model.security.audit_config import AS_SECURITY
+from goqueue.model.security.tenants import SEPARATOR
+from goqueue.state.audit.by_party import ByParty
 from goqueue.state.audit.gathering import Gathered, Gathering
 from goqueue.storage.rotated_lines import RotatedLines
 
@@ -74,7 +76,7 @@ class Audit:
         self._gathering = Gathering()
         # Rights are asked for in threads, too.
         self._lock = threading.Lock()
-        self._recent: deque[AuditEntry] = deque(maxlen=RECENT_MAX)
+        self._recent: ByParty[AuditEntry] = ByParty()
         # These are there from the start: a rate needs a zero before the first.
         self._events: Counter[tuple[str, str]] = Counter(dict.fromkeys(_COUNTED_FROM_ZERO, 0))
         self._failed: Counter[str] = Counter({door.value: 0 for door in Door})
@@ -249,11 +251,19 @@ class Audit:
                 self._tell(each)
 
     def _add(self, entry: AuditEntry, *, is_gathered: bool) -> None:
-        self._recent.append(entry)
+        party = _party(entry)
+        self._remember(party, entry)
         if self._lines:
             text = msgspec.json.encode(entry)
             for line in self._lines:
-                line.offer(text, is_gathered=is_gathered)
+                line.offer(text, is_gathered=is_gathered, party=party)
+
+    def _remember(self, party: str, entry: AuditEntry) -> None:
+        """The newest, but none is pushed out by somebody who has more of them."""
+        with self._lock:
+            if len(self._recent) >= RECENT_MAX:
+                self._recent.drop_first_of(self._recent.gives_way(party))
+            self._recent.add(party, entry)
 
     # --- files ----------------------------------------------------------------------------
 
@@ -264,10 +274,11 @@ class Audit:
         decoder = msgspec.json.Decoder(AuditEntry)
         for line in self._files.last_lines(RELOADED_BYTES):
             try:
-                self._recent.append(decoder.decode(line))
+                entry = decoder.decode(line)
             except msgspec.MsgspecError:
                 # Cut off by a crash.
                 continue
+            self._remember(_party(entry), entry)
 
     # --- looking --------------------------------------------------------------------------
 
@@ -280,7 +291,9 @@ class Audit:
 
     async def _recent_here(self, query: AuditQuery) -> list[AuditEntry]:
         found: list[AuditEntry] = []
-        for entry in reversed(tuple(self._recent)):
+        with self._lock:
+            newest_first = tuple(self._recent.newest_first())
+        for entry in newest_first:
             if query.matches(entry):
                 found.append(entry)
                 if len(found) >= query.limit:
@@ -293,3 +306,8 @@ class Audit:
             {line.name: line.dropped for line in self._lines},
             dict(self._failed),
         )
+
+
+def _party(entry: AuditEntry) -> str:
+    """As callers take turns: by tenant, else by user."""
+    return f"{entry.tenant}{SEPARATOR}" if entry.tenant else entry.principal

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import logging
+import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+
+from goqueue.state.audit.by_party import ByParty
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +33,24 @@ class AuditLine:
         self.name = name
         self.dropped = 0
         self._write = write
-        self._queue: deque[bytes] = deque()
+        # Filled by any thread.
+        self._lock = threading.Lock()
+        self._queue: ByParty[bytes] = ByParty()
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._complained_at: float | None = None
 
-    def offer(self, entry: bytes, *, is_gathered: bool) -> None:
-        if len(self._queue) >= (GATHERED_MAX if is_gathered else QUEUE_MAX):
-            self.dropped += 1
-            return
-        self._queue.append(entry)
+    def offer(self, entry: bytes, *, is_gathered: bool, party: str = "") -> None:
+        """Where there is no room, the party loses one that has most: one that changes things
+        without end does not hide what others change."""
+        with self._lock:
+            if len(self._queue) >= (GATHERED_MAX if is_gathered else QUEUE_MAX):
+                self.dropped += 1
+                loser = party if is_gathered else self._queue.gives_way(party)
+                if loser == party:
+                    return
+                self._queue.drop_last_of(loser)
+            self._queue.add(party, entry)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -55,8 +65,9 @@ class AuditLine:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        self._lose(len(self._queue), "the broker stops")
-        self._queue.clear()
+        with self._lock:
+            left, self._queue = len(self._queue), ByParty()
+        self._lose(left, "the broker stops")
 
     async def _run(self) -> None:
         is_over = False
@@ -69,8 +80,9 @@ class AuditLine:
 
     async def _drain(self) -> None:
         while self._queue:
-            count = min(len(self._queue), PIECE_ENTRIES)
-            piece = [self._queue.popleft() for _ in range(count)]
+            with self._lock:
+                count = min(len(self._queue), PIECE_ENTRIES)
+                piece = [self._queue.take_first() for _ in range(count)]
             try:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
                     await self._write(piece)

@@ -76,3 +76,17 @@ async def test_a_hanging_target_holds_up_the_end_for_a_second_only(
     await began.wait()
     await line.close()
     assert line.dropped == 700
+
+
+async def test_a_flood_of_changes_of_one_tenant_leaves_room_for_those_of_others() -> None:
+    taken = Taken()
+    line = AuditLine("file", taken.write)
+    for number in range(QUEUE_MAX + 7):
+        line.offer(b"%d" % number, is_gathered=False, party="acme@")
+    line.offer(b"topic deleted", is_gathered=False, party="root")
+    line.offer(b"user made", is_gathered=False, party="zeta@")
+    assert line.dropped == 9
+    line.start()
+    await line.close()
+    assert taken.entries[-2:] == [b"topic deleted", b"user made"]
+    assert taken.entries[:-2] == [b"%d" % number for number in range(QUEUE_MAX - 2)]

@@ -221,3 +221,20 @@ async def test_a_changed_word_is_none(nobody: httpx.AsyncClient) -> None:
         if wrong == word:
             continue
         assert (await nobody.get("/whoami", headers=headers)).status_code == 401, wrong
+
+
+async def test_nobody_makes_a_session_good_again_that_another_gave_back(
+    nobody: httpx.AsyncClient, service: BrokerService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By giving back more of its own than are kept."""
+    monkeypatch.setattr("goqueue.broker.security.sessions.ENDED_MAX", 3)
+    headers = {"cookie": await log_in(nobody), **SAME_ORIGIN}
+    assert (await nobody.delete("/session", headers=headers)).status_code == 204
+    await service.users.create(MAKER, "mallory", "secret")
+    for _ in range(5):
+        begun = await nobody.post("/session", json={"name": "mallory", "password": "secret"})
+        nobody.cookies.clear()
+        cookie = begun.headers["set-cookie"].partition(";")[0]
+        ended = await nobody.delete("/session", headers={"cookie": cookie, **SAME_ORIGIN})
+        assert ended.status_code == 204
+    assert (await nobody.get("/whoami", headers=headers)).status_code == 401

@@ -1,0 +1,52 @@
+"""Entries in the order in which they came, and whose they are: so that a flood of one party costs
+its own when there is no room."""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from goqueue.model.fairness.headcount import Headcount
+
+T = TypeVar("T")
+
+
+class ByParty(Generic[T]):
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, tuple[str, T]] = OrderedDict()
+        # Numbers of the entries of each party; none is empty.
+        self._of_party: dict[str, deque[int]] = {}
+        self._held = Headcount()
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def newest_first(self) -> Iterator[T]:
+        return (entry for _, entry in reversed(self._entries.values()))
+
+    def add(self, party: str, entry: T) -> None:
+        self._entries[self._next] = party, entry
+        self._of_party.setdefault(party, deque()).append(self._next)
+        self._held.add(party)
+        self._next += 1
+
+    def take_first(self) -> T:
+        """There must be one."""
+        party, entry = next(iter(self._entries.values()))
+        self._drop(party, self._of_party[party].popleft())
+        return entry
+
+    def gives_way(self, party: str) -> str:
+        return self._held.gives_way(party)
+
+    def drop_first_of(self, party: str) -> None:
+        self._drop(party, self._of_party[party].popleft())
+
+    def drop_last_of(self, party: str) -> None:
+        self._drop(party, self._of_party[party].pop())
+
+    def _drop(self, party: str, number: int) -> None:
+        del self._entries[number]
+        self._held.remove(party)
+        if not self._of_party[party]:
+            del self._of_party[party]
