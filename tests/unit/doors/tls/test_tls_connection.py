@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import ssl
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -386,6 +388,41 @@ def test_no_session_is_resumed(
             session = client.tls.session
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("ends", ["open", "in the handshake", "without TLS"])
+def test_what_openssl_holds_goes_with_the_connection(
+    files: MadeCertificates, entrance: TlsEntrance, version: ssl.TLSVersion, ends: str
+) -> None:
+    """Without the garbage collector, which may come much later."""
+
+    async def run() -> None:
+        context = ssl.create_default_context(cafile=str(files.ca))
+        context.minimum_version = context.maximum_version = version
+        made = TlsConnection(entrance, Kafka)
+        client = Client(files, made, entrance, context=context)
+        records = weakref.ref(made._records)
+        match ends:
+            case "open":
+                client.shake_hands()
+                client.send(bytes(300_000))
+            case "in the handshake":
+                with pytest.raises(ssl.SSLWantReadError):
+                    client.tls.do_handshake()
+                client.flush()
+            case _:
+                client.raw(b"GET / HTTP/1.1\r\n\r\n")
+        assert records() is not None
+        made.connection_lost(None)
+        assert records() is None
+        assert not entrance._handshaking
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()
 
 
 def test_renegotiation_is_refused(files: MadeCertificates, entrance: TlsEntrance) -> None:
