@@ -32,6 +32,7 @@ class OwnWork(Enum):
     REDRIVE = "dead letters on their way back to where they came from"
     FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
     SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
+    UNREAD = "messages that were handed out, and whose reader went away before it had them"
     MARKERS = "the ends of transactions, in the partitions that they wrote to"
     RETENTION = "offsets of groups that archive, before whom nothing is deleted"
     LISTS = "what a broker has, for another one that leaves out what its caller may not see"

@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
+from goqueue.broker.queues.share import fetching
 from goqueue.doors.kafka.eager import begin
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import GroupAccessDenied, TopicAccessDenied
@@ -39,6 +40,8 @@ LIMITS: dict[str, Any] = {
 }
 # A wait that is not ended would last a minute.
 SOON_S = 5
+# Below the time after which a lock ends by itself.
+LOCK_S = 20
 
 
 class Place:
@@ -231,6 +234,74 @@ async def test_a_share_fetch_that_waits(place: Place) -> None:
     await place.revoke("g")
     with pytest.raises(GroupAccessDenied):
         await asyncio.wait_for(waiting, SOON_S)
+
+
+async def test_a_message_that_is_taken_just_when_the_right_ends_is_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiving = place.node.queues.receiving
+    taken, go_on = asyncio.Event(), asyncio.Event()
+    read = receiving.reader.read
+
+    async def slowly(*args: Any, **options: Any) -> Any:
+        found = await read(*args, **options)
+        if not options:
+            # It is leased, and comes from the disk.
+            taken.set()
+            await go_on.wait()
+        return found
+
+    monkeypatch.setattr(receiving.reader, "read", slowly)
+    request = Receive(max_messages=10, wait_ms=WAIT_MS, start="earliest", lease_ms=60 * WAIT_MS)
+    waiting = asyncio.create_task(place.service.queues.receive(ALICE, "g", "orders", request))
+    await until(lambda: place.has_waits)
+    await place.publish("orders")
+    await taken.wait()
+    await place.revoke("orders")
+    with pytest.raises(TopicAccessDenied):
+        await asyncio.wait_for(waiting, LOCK_S)
+    go_on.set()
+    everybody = BrokerService(place.node).queues
+    (left,) = await asyncio.wait_for(everybody.receive(ANYONE, "g", "orders", request), 30)
+    assert left.record.value == b"canary"
+
+
+async def test_records_that_are_acquired_just_when_the_right_ends_are_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, go_on = asyncio.Event(), asyncio.Event()
+    acquire = fetching._acquire
+
+    async def slowly(*args: Any) -> Any:
+        found = await acquire(*args)
+        taken.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(fetching, "_acquire", slowly)
+    orders = SharePart(place.node.topic("orders").id, 0)
+    await open_queues(place.node, "g", "orders")
+    request = ShareFetch(
+        wanted=(orders,),
+        max_wait_ms=WAIT_MS,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        max_records=10,
+        batch_size=10,
+    )
+    fetch = place.service.share_groups.fetch(ALICE, ShareMember("g", "m"), request)
+    waiting = asyncio.create_task(fetch)
+    await until(lambda: place.has_waits)
+    await place.publish("orders")
+    await taken.wait()
+    await place.revoke("g")
+    with pytest.raises(GroupAccessDenied):
+        await asyncio.wait_for(waiting, LOCK_S)
+    go_on.set()
+    everybody = BrokerService(place.node).queues
+    wanted = Receive(max_messages=10, wait_ms=WAIT_MS, start="earliest")
+    (left,) = await asyncio.wait_for(everybody.receive(ANYONE, "g", "orders", wanted), LOCK_S)
+    assert left.record.value == b"canary"
 
 
 async def test_a_member_that_polls(place: Place) -> None:

@@ -5,7 +5,8 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from goqueue.broker.calls.calls import Gathered
@@ -125,6 +126,17 @@ class Queues:
         return await self._settling.acknowledge(
             group, topic, index, items, member=member, is_atomic=is_atomic
         )
+
+    def give_back(self, group: str, found: Sequence[Delivery]) -> None:
+        """Nobody reads these, though they were received. Soon; whether it may is not asked of a
+        reader that is gone."""
+        by_topic: dict[str, list[Delivery]] = {}
+        for each in found:
+            by_topic.setdefault(each.topic, []).append(each)
+        reader = own_group(group, OwnWork.UNREAD)
+        for topic, unread in by_topic.items():
+            released = self._release(reader, own_read(topic, OwnWork.UNREAD), unread)
+            self.registry.spawn(_unless_refused(released))
 
     async def _release(
         self, group: ReadableGroup, topic: ReadableTopic, found: Sequence[Delivery]
@@ -275,3 +287,9 @@ class Queues:
         if key in self._orders:
             # What stood behind it in its group may go out now.
             self.lines.wake(key)
+
+
+async def _unless_refused(work: Awaitable[None]) -> None:
+    with suppress(GoQueueError):
+        # Their leases end by themselves.
+        await work

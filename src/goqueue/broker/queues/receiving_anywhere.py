@@ -295,12 +295,9 @@ class ReceivingAnywhere:
     async def _look_to_the_end(
         self, places: _Places, work: Work, request: Receive, reader: _Reader
     ) -> _Look:
-        """Where a lease takes time, because others must have it: what it brings for a reader that
-        has gone meanwhile is given back."""
-        looking = self._look(places, work, request, reader)
-        if self._host.is_alone:
-            return await looking
-        task = asyncio.create_task(looking)
+        """A lease takes time, where others must have it or a message is read from disk: what it
+        brings for a reader that has gone meanwhile is given back."""
+        task = asyncio.create_task(self._look(places, work, request, reader))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

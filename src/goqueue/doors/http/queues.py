@@ -23,7 +23,6 @@ from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.lanes import LANES
 from goqueue.model.queues.messages import AckAction, QueueDescription
 from goqueue.model.queues.receipts import parse_receipt
-from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, settle_all
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
@@ -252,20 +251,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
 )
 
 
-async def poll_queue(
-    service: BrokerService,
-    caller: Caller,
-    group: str,
-    topic: str,
-    request: Receive,
-    encoding: Encoding,
-) -> list[QueuedMessage]:
-    """Lease messages; a group's first poll of a topic makes its queues."""
-    deliveries = await service.queues.receive(caller, group, topic, request)
-    return [_show(delivery, encoding) for delivery in deliveries]
-
-
-def _show(delivery: Delivery, encoding: Encoding) -> QueuedMessage:
+def show_delivery(delivery: Delivery, encoding: Encoding) -> QueuedMessage:
     stored = show_record(delivery.record, delivery.partition, encoding)
     return QueuedMessage(
         topic=delivery.topic,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -13,13 +14,12 @@ from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
 from goqueue.doors.sqs.message_headers import attributes_of, body_of, derived_message_id
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
+from goqueue.doors.web.long_poll import hand_back
 from goqueue.model.digits import number_in
 from goqueue.model.header_names import DEAD_LETTER_COUNT, DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.fifo import derived_number
-from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.settling import settle_all
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import Record
@@ -85,18 +85,16 @@ async def _wait(
     queues = service.queues
     receiving = asyncio.create_task(queues.receive(call.caller, SQS_GROUP, queue.name, asked))
     leaving = asyncio.ensure_future(call.gone())
+    is_read = False
     try:
         await asyncio.wait({receiving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not receiving.done():
-            return []
-        found = receiving.result()
-        if leaving.done() and not call.closing.is_set():
-            given_back = settle_all([each.receipt for each in found], AckAction.UNSEEN)
-            await queues.settle(call.caller, SQS_GROUP, given_back)
-        return found
+        is_read = not leaving.done() or call.closing.is_set()
+        return receiving.result() if receiving.done() and is_read else []
     finally:
         receiving.cancel()
         leaving.cancel()
+        if not is_read:
+            hand_back(receiving, partial(queues.give_back, SQS_GROUP))
         await asyncio.gather(receiving, leaving, return_exceptions=True)
 
 

@@ -71,6 +71,11 @@ class QueueService:
         self._metering.have_received(caller, [each.record for each in deliveries])
         return deliveries
 
+    def give_back(self, group: str, found: Sequence[Delivery]) -> None:
+        """Whoever received these has gone, or its log-in has ended, before it was answered. Soon,
+        and without counting as deliveries. It was allowed to receive them; giving back is."""
+        self._queues.give_back(group, found)
+
     async def settle(
         self,
         caller: Caller,

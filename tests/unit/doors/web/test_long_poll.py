@@ -70,6 +70,32 @@ async def test_a_door_that_closes_ends_the_work() -> None:
         await ended.wait()
 
 
+@pytest.mark.parametrize("by_client", [True, False])
+async def test_a_result_that_comes_just_when_nobody_waits_for_it_is_handed_back(
+    by_client: bool,
+) -> None:
+    async def work() -> int:
+        await go_on.wait()
+        return 3
+
+    client, go_on, unread = Client(), asyncio.Event(), list[int]()
+    polling = or_gone(work(), client, asyncio.Event(), unread=unread.append)
+    waiting = asyncio.create_task(polling)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    go_on.set()
+    if by_client:
+        client.hung_up.set()
+    else:
+        # Both are ready to go on: the work has its result, and its request is cancelled.
+        await asyncio.sleep(0)
+        waiting.cancel()
+    with pytest.raises((ClientGone, asyncio.CancelledError)):
+        await waiting
+    await asyncio.sleep(0)
+    assert unread == [3]
+
+
 async def test_gone_ends_by_either() -> None:
     for ends_by_client in (True, False):
         client, closing = Client(), asyncio.Event()

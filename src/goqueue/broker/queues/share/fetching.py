@@ -6,11 +6,13 @@ what is in the answer may be acquired.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from msgspec import structs
 
+from goqueue.broker.own_grants import OwnWork, own_group
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.host import ShareHost
@@ -21,7 +23,7 @@ from goqueue.broker.runtime.shard import StateShard, timed
 from goqueue.model.errors import GoQueueError, UnknownTopic, UnknownTopicId
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
-from goqueue.model.queues.messages import Leased, QueueKey
+from goqueue.model.queues.messages import AckAction, Acknowledgement, Leased, QueueKey
 from goqueue.model.queues.share import ShareFetch, ShareFetched, SharePart
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.state.queues.machine import QueueMachine
@@ -78,7 +80,7 @@ class ShareFetching:
                 is_over = bool(refused) or any(s.error for s in seen)
                 wait_s = 0.0 if is_over else give_up_at - loop.time()
                 if wait_s <= 0 or have_bytes >= max(request.min_bytes, 1):
-                    answers = [*refused, *await _acquire(seen, request.batch_size)]
+                    answers = [*refused, *await self._acquire_to_the_end(seen, request.batch_size)]
                     if wait_s <= 0 or any(each.acquired or each.error for each in answers):
                         return answers
                     # Somebody else was faster, or all of it had to be passed over.
@@ -89,6 +91,37 @@ class ShareFetching:
                     await _pass_over([s for s in seen if not s.batches.ranges])
                     await place.wait(wait_s)
         return refused
+
+    async def _acquire_to_the_end(
+        self, seen: Sequence[_Seen], batch_size: int
+    ) -> list[ShareFetched]:
+        """What it brings for a member that has gone meanwhile, or whose right has ended, is given
+        back: it takes time where others must have it."""
+        acquiring = asyncio.create_task(_acquire(seen, batch_size))
+        try:
+            return await asyncio.shield(acquiring)
+        except asyncio.CancelledError:
+            self._queues.registry.spawn(self._give_back(seen, acquiring))
+            raise
+
+    async def _give_back(
+        self, seen: Sequence[_Seen], acquiring: "asyncio.Task[list[ShareFetched]]"
+    ) -> None:
+        acquired = {each.part: each.acquired for each in await acquiring}
+        for part, request in ((s.of, s.request) for s in seen if acquired.get(s.of.part)):
+            items = [
+                Acknowledgement(offsets=each.offsets, action=AckAction.UNSEEN)
+                for each in acquired[part.part]
+            ]
+            with suppress(GoQueueError):
+                # Its locks end by themselves.
+                await self._queues.acknowledge(
+                    own_group(part.key.group, OwnWork.UNREAD),
+                    part.topic,
+                    part.key.partition,
+                    items,
+                    member=request.member,
+                )
 
     async def _find(
         self,

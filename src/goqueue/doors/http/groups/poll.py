@@ -7,6 +7,7 @@ answered only to programs and to pages of this broker.
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -32,7 +33,7 @@ from goqueue.doors.http.groups.fields import (
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
-from goqueue.doors.http.queues import DELAY_MAX_MS, Milliseconds, QueuedMessage, poll_queue
+from goqueue.doors.http.queues import DELAY_MAX_MS, Milliseconds, QueuedMessage, show_delivery
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN
 from goqueue.doors.http.whole_numbers import whole
@@ -317,10 +318,12 @@ async def _read(
         wait_ms=wait_ms,
         start=wanted.start or "earliest",
     )
-    leasing = poll_queue(service, caller, group, topic, lease, wanted.encoding)
+    leasing = service.queues.receive(caller, group, topic, lease)
     # What does not wait needs nobody who looks whether its client does.
-    found = await (or_gone(leasing, request.receive, closing) if wait_ms else leasing)
-    return QueuePoll(found)
+    if wait_ms:
+        give_back = partial(service.queues.give_back, group)
+        leasing = or_gone(leasing, request.receive, closing, unread=give_back)
+    return QueuePoll([show_delivery(each, wanted.encoding) for each in await leasing])
 
 
 def _show(polled: PolledRecord, encoding: Encoding) -> PolledMessage:
