@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from goqueue.broker.groups.groups import check_partitions
+from goqueue.broker.groups.commits import check_partitions
 from goqueue.broker.hosted_clients.producers.coordinated import WritableProducer
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec import structs
 
 from goqueue.broker.coordinator_settings import group_settings
+from goqueue.broker.groups.commits import complete, exists, fenced
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.hosted import HostedPartition
@@ -45,7 +46,6 @@ from goqueue.model.groups.messages import (
     OffsetToCommit,
     SyncGroup,
     SyncGroupResult,
-    TxnOffsetCommit,
 )
 from goqueue.model.groups.refusals import GroupRefused, check
 from goqueue.model.groups.share_messages import ShareMemberLeft
@@ -227,7 +227,7 @@ class Groups:
         is_whole = len(known) == len(request.offsets)
         passed = request if is_whole else replace(request, offsets=known)
         result = await self.ask_new(group, timed(GroupMachine.commit_offsets, passed))
-        result = _complete(request.offsets, result)
+        result = complete(request.offsets, result)
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)
         return result
@@ -247,12 +247,12 @@ class Groups:
             ended = self._ended.get(known.producer_id, _NEVER_ENDED)
             if known.producer_epoch < ended.producer_epoch:
                 outcome = Outcome()
-                outcome.reply(ticket, _fenced(known))
+                outcome.reply(ticket, fenced(known))
                 return outcome
             return machine.commit_offsets_in_transaction(known, ticket=ticket, now_ms=now_ms)
 
         known = replace(request, offsets=self._existing(request.offsets))
-        return _complete(request.offsets, await self.ask_new(group, command))
+        return complete(request.offsets, await self.ask_new(group, command))
 
     def _existing(self, offsets: Sequence[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
         topics = self._host.image.topics
@@ -442,7 +442,7 @@ class Groups:
         if not shard.machine.has_group(group):
             shards = self.state.loaded_shards()
             self.check_new(group)
-            known = sum(each.machine.group_count for each in shards)
+            known = sum(len(each.machine.group_names) for each in shards)
             if not self._shares.has_room(
                 group,
                 self._max_groups,
@@ -455,53 +455,6 @@ class Groups:
                     + ("" if known >= self._max_groups else " lets its tenant have")
                 )
         return await shard.execute(command)
-
-
-def exists(topics: Mapping[str, TopicView], topic: str, index: int) -> bool:
-    view = topics.get(topic)
-    return view is not None and 0 <= index < len(view.partitions)
-
-
-def check_partitions(topics: Mapping[str, TopicView], offsets: Sequence[OffsetToCommit]) -> None:
-    """All or nothing: clients that live in a broker find an unknown partition before any commit."""
-    for position, each in enumerate(offsets):
-        if not exists(topics, each.topic, each.partition):
-            raise GroupRefused(
-                GroupError.UNKNOWN_TOPIC_OR_PARTITION,
-                f"offsets[{position}]: there is no partition {each.partition} of topic "
-                f"{each.topic!r}",
-            )
-
-
-def _complete(asked: Sequence[OffsetToCommit], result: OffsetCommitResult) -> OffsetCommitResult:
-    """One answer to each offset, in the order asked, if some were not passed on."""
-    if len(asked) == len(result.partitions):
-        return result
-    answered = {(each.topic, each.partition): each for each in result.partitions}
-    return OffsetCommitResult(
-        partitions=tuple(
-            answered.get((each.topic, each.partition))
-            or CommittedPartition(
-                topic=each.topic,
-                partition=each.partition,
-                error=GroupError.UNKNOWN_TOPIC_OR_PARTITION,
-            )
-            for each in asked
-        )
-    )
-
-
-def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
-    return OffsetCommitResult(
-        partitions=tuple(
-            CommittedPartition(
-                topic=offset.topic,
-                partition=offset.partition,
-                error=GroupError.INVALID_PRODUCER_EPOCH,
-            )
-            for offset in request.offsets
-        )
-    )
 
 
 def _info(topic: TopicView) -> TopicInfo:

@@ -13,11 +13,7 @@ from typing import Final, cast
 from uuid import UUID
 
 from goqueue.model.caller import Caller, Door, Principal
-from goqueue.model.errors import (
-    AccessDenied,
-    TopicAccessDenied,
-    UnknownTopicId,
-)
+from goqueue.model.errors import AccessDenied, TopicAccessDenied, UnknownTopicId
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.groups.viewer import Viewer
 from goqueue.model.log import FetchedPart, FetchPart
@@ -82,8 +78,7 @@ from goqueue.service.security.rule_asking import Rules
 from goqueue.service.security.witness import Witness
 from goqueue.service.sorted_requests import SortedCommit, SortedParts, SortedTransactionCommit
 
-# Settings of the schema registry that count for what others have, too: of the default context, and
-# of all contexts.
+# Settings of the registry for more than a subject: of the default context, and of all contexts.
 _WIDE_SCOPES: Final = (None, GLOBAL_SCOPE)
 # What produce and fetch ask for: Python 3.11 looks a member of an enum up by a call of its own.
 _KAFKA: Final = Door.KAFKA
@@ -390,11 +385,8 @@ class Access:
 
     def sees_token(self, caller: Caller, token: DelegationToken) -> bool:
         """Its owner, those who may renew it, and who may see it or all of its owner."""
-        asks = str(caller.principal)
-        is_named = caller.principal.tenant == token.tenant and asks in (
-            token.owner,
-            *token.renewers,
-        )
+        asks, tenant = str(caller.principal), caller.principal.tenant
+        is_named = tenant == token.tenant and asks in (token.owner, *token.renewers)
         sees_it = self.allows(caller, Resource.DELEGATION_TOKEN, token.id, Verb.DESCRIBE)
         sees_all = self.allows(caller, Resource.USER, token.owner, Verb.DESCRIBE_TOKENS)
         return is_named or sees_it or sees_all
@@ -414,8 +406,7 @@ class Access:
         return SeenKeyUsers(lambda name: self._is_self(caller, name))
 
     def _is_self(self, caller: Caller, name: str) -> bool:
-        """Not by the name alone: who is known to an identity provider only may have that of a
-        tenant's user."""
+        """Not by the name alone: somebody from outside may have that of a tenant's user."""
         user = self._user_of(name)
         return user is not None and user.principal == caller.principal
 

@@ -111,12 +111,8 @@ class GroupMachine:
         self._replayers = replayers(self._registry, self._table)
 
     @property
-    def group_count(self) -> int:
-        """With those that only have offsets."""
-        return len(self.group_names)
-
-    @property
     def group_names(self) -> set[str]:
+        """With those that only have offsets."""
         return self._registry.groups.keys() | self._table.by_group.keys()
 
     def has_group(self, group_id: str) -> bool:

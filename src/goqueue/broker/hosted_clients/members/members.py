@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from goqueue.broker.groups.groups import check_partitions
+from goqueue.broker.groups.commits import check_partitions
 from goqueue.broker.hosted_clients.members.classic import ClassicMembership
 from goqueue.broker.hosted_clients.members.commits import Commits, positions_to_commit
 from goqueue.broker.hosted_clients.members.cooperative import CooperativeMembership

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from goqueue.broker.calls.calls import Calls
-from goqueue.broker.groups.groups import Groups, exists
+from goqueue.broker.groups.commits import exists
+from goqueue.broker.groups.groups import Groups
 from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.names import TopicPartition
