@@ -16,9 +16,9 @@ from goqueue.testing import ServerProcess
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The first query of a session starts Java and many Python workers: a minute on a busy machine. And
+# The first query of a session starts Java and many Python workers: minutes on a busy machine. And
 # a test that is interrupted within a call to Java breaks the session for all that follow.
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 900
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
