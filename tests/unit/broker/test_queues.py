@@ -213,6 +213,13 @@ async def wait_in_line(broker: Node, count: int, *, aside: int = 0) -> None:
             await asyncio.sleep(0.001)
 
 
+async def have_looked(looks: list[Receive], count: int) -> None:
+    """They stand in line before they look."""
+    async with asyncio.timeout(30):
+        while len(looks) < count:
+            await asyncio.sleep(0.001)
+
+
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Receive]:
     """The requests that looked at partitions."""
@@ -234,12 +241,14 @@ def test_a_message_wakes_one_reader_and_many_messages_wake_many(
         async with open_broker() as broker:
             await make_topic(broker)
             waiting = {asyncio.create_task(receive(broker, 1, wait_ms=60_000)) for _ in range(20)}
+            await have_looked(looks, 20)
             await wait_in_line(broker, 20)
             looks.clear()
             await publish(broker, b"first")
             done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             assert [values(task.result()) for task in done] == [[b"first"]]
             # The one that was woken, and the next, which finds nothing more.
+            await have_looked(looks, 2)
             await wait_in_line(broker, 19)
             assert len(looks) == 2
             # One that goes away hands on what it was woken for.

@@ -119,8 +119,7 @@ class GroupMachine:
         return group_id in self._registry.groups or group_id in self._table.by_group
 
     def has_members(self, group_id: str) -> bool:
-        group = self._registry.groups.get(group_id)
-        return group is not None and not group.is_empty
+        return (group := self._registry.groups.get(group_id)) is not None and not group.is_empty
 
     @property
     def held_bytes(self) -> int:
