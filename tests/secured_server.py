@@ -17,7 +17,8 @@ async def make_users(folder: Path) -> None:
     """An administrator and a user without rights, before the first start."""
     node = await Node.open(broker_config({"data.dir": str(folder)}))
     users = BrokerService(node).users
-    await users.create(ANYONE, ADMIN, PASSWORD, is_admin=True)
+    # Tokens and certificates may mean the administrator, and not the user.
+    await users.create(ANYONE, ADMIN, PASSWORD, is_admin=True, is_federated=True)
     await users.create(ANYONE, USER, USERS_PASSWORD)
     await node.close()
 
