@@ -248,8 +248,8 @@ class QueueRegistry:
         shard = await self.shard(key)
         stored = shard.machine.settings(key)
         if stored is None:
-            self._check_room(key, topic)
             self.check_new_group(key.group)
+            self._check_room(key, topic)
             if self.child_start is not None:
                 start = await self.child_start(key, topic, start)
             offset = await self._start_offset(topic, key.partition, start)
@@ -270,8 +270,9 @@ class QueueRegistry:
         if not 0 <= now_ms - self._counted_at_ms < COUNT_AGAIN_MS:
             self._counted_at_ms = now_ms
             self._count = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
+        # By the topic: all tenants' queues of SQS have one group.
         if not self._shares.has_room(
-            key.group, self._max_queues, self._count, self._counted_queues, now_ms
+            topic, self._max_queues, self._count, self._counted_queues, now_ms
         ):
             raise PolicyViolation(
                 f"group {key.group!r} cannot read {topic}-{key.partition} as a queue: there are "
@@ -281,9 +282,10 @@ class QueueRegistry:
         self._count += 1
 
     def _counted_queues(self) -> Iterator[tuple[str, int]]:
-        for shard in self.state.loaded_shards():
-            for key in shard.machine.queue_keys:
-                yield key.group, 1
+        topics = self._host.image.topics_by_id
+        for key in self.queue_keys():
+            topic = topics.get(key.topic_id)
+            yield "" if topic is None else topic.name, 1
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)
@@ -356,6 +358,11 @@ class QueueRegistry:
                 return None
             limit += seen.settings.max_in_flight
         return limit
+
+    def queue_keys(self) -> Iterator[QueueKey]:
+        """Those of all queues that are looked after here, as they come."""
+        for shard in self.state.loaded_shards():
+            yield from shard.machine.queue_keys
 
     def list_queues(self, group: str | None = None) -> list[QueueKey]:
         return [
