@@ -99,11 +99,9 @@ class HttpConnection(HttpToolsProtocol):
         client_name = transport.get_extra_info(CLIENT_NAME)
         if client_name is not None:
             self.app_state[CLIENT_NAME] = client_name
-        if self._places is None:
-            has_place = len(self.connections) <= CONNECTIONS_MAX
-        else:
-            has_place = self._places.take(self)
-        if not has_place:
+        if self._places is not None:
+            self._places.take(self)
+        elif len(self.connections) > CONNECTIONS_MAX:
             self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)
             self._watch(RESERVE_HEAD_SECONDS)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from goqueue.model.caller import Principal
 from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.fairness.line import Line
-from goqueue.service.security.quotas import party_of
+from goqueue.model.fairness.parties import party_of
 
 
 class Pace(NamedTuple):
