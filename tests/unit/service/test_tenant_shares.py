@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from goqueue.broker.security import keys, rules, tokens, users
-from goqueue.model.caller import Caller, Door, Principal
+from goqueue.model.caller import Caller, Principal
 from goqueue.model.errors import ClusterAccessDenied, PolicyViolation, TooManyGroups
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
 from goqueue.model.security.quotas import QuotaChange, QuotaEntity
@@ -130,11 +129,8 @@ async def make_queue(service: BrokerService, caller: Caller, number: int) -> Non
 
 
 async def make_sqs_queue(service: BrokerService, caller: Caller, number: int) -> None:
-    """All of them have one group, whose name says nothing of tenants."""
-    topic = inner_name(caller.principal.tenant, f"q{number}")
-    await service.topics.create(caller, NewTopic(name=topic))
-    wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
-    await service.queues.receive(replace(caller, door=Door.SQS), SQS_GROUP, topic, wanted)
+    name = inner_name(caller.principal.tenant, f"q{number}")
+    await service.sqs_queues.create(caller, name, {}, {})
 
 
 async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:

@@ -270,7 +270,6 @@ class QueueRegistry:
         if not 0 <= now_ms - self._counted_at_ms < COUNT_AGAIN_MS:
             self._counted_at_ms = now_ms
             self._count = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
-        # By the topic: all tenants' queues of SQS have one group.
         if not self._shares.has_room(
             topic, self._max_queues, self._count, self._counted_queues, now_ms
         ):
@@ -282,10 +281,12 @@ class QueueRegistry:
         self._count += 1
 
     def _counted_queues(self) -> Iterator[tuple[str, int]]:
+        """By their topics: a group of the broker's own reads queues of all tenants."""
         topics = self._host.image.topics_by_id
-        for key in self.queue_keys():
-            topic = topics.get(key.topic_id)
-            yield "" if topic is None else topic.name, 1
+        for shard in self.state.loaded_shards():
+            for key in shard.machine.queue_keys:
+                topic = topics.get(key.topic_id)
+                yield "" if topic is None else topic.name, 1
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)
