@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Generator
 from contextlib import ExitStack
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-profiles"))
 # A broker on a busy machine is held up for longer than httpx's five seconds. They are the default
 # value of many parameters, so this object is the one place to change them.
 DEFAULT_TIMEOUT_CONFIG.__dict__.update(httpx.Timeout(60).as_dict())
+# It is no public one: another version of httpx may have its default elsewhere.
+assert signature(httpx.get).parameters["timeout"].default == httpx.Timeout(60)
 
 _SPARK = "spark"
 # Tests that start processes and wait for them. What takes longest comes first: a file that is begun

@@ -1,10 +1,11 @@
 """How a table is divided among parties: nobody can take what is promised to another one."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.model.fairness.belongings import Belongings
 from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.fairness.shares import Shares
 
@@ -51,6 +52,28 @@ def test_full_tables_are_fair_in_the_end() -> None:
             held.add(newcomer)
     assert held.total == 100
     assert max(held[each] for each in held) - min(held[each] for each in held) <= 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(PARTIES), st.integers(0, 9), st.booleans())))
+def test_belongings_stand_in_the_order_of_their_use(steps: list[tuple[str, int, bool]]) -> None:
+    held: Belongings[tuple[str, int]] = Belongings()
+    plain: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for party, number, is_used in steps:
+        one, of_party = (party, number), plain[party]
+        if one not in of_party:
+            held.add(party, one)
+        else:
+            of_party.remove(one)
+            (held.used if is_used else held.remove)(party, one)
+            if not is_used:
+                continue
+        of_party.append(one)
+        assert held.last(party) == one
+        assert list(held.of(party)) == of_party
+        assert held.first(party) == of_party[0]
+        assert len(held) == sum(map(len, plain.values()))
+        assert len(plain[held.gives_way("new")]) == max(map(len, plain.values()))
+    assert held.first("new") is None
 
 
 @given(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
-from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.belongings import Belongings
 
 T = TypeVar("T")
 
@@ -29,24 +29,23 @@ class Places(Generic[T]):
         worth: Callable[[T], tuple[bool, float]],
         hang_up: Callable[[T], None],
     ) -> None:
-        """`worth`: the least of several goes. `hang_up` ends one, which has left already."""
+        """`limit`: at least one. `worth`: the least of several goes. `hang_up` ends one, which has
+        left already."""
         self.limit = limit
         self._worth = worth
         self._hang_up = hang_up
         self._parties: dict[T, str] = {}
-        # In the order of coming.
-        self._of_party: dict[str, dict[T, None]] = {}
-        self._held = Headcount()
+        # In the order in which they came, or were known.
+        self._held: Belongings[T] = Belongings()
 
     def __len__(self) -> int:
         return len(self._parties)
 
-    def take(self, one: T) -> bool:
-        """Somebody has connected. False: there is no place, for nobody is known to have more."""
-        if len(self._parties) >= self.limit and not self._make_room():
-            return False
+    def take(self, one: T) -> None:
+        """Somebody has connected."""
+        if len(self._parties) >= self.limit:
+            self._make_room()
         self._add(one, _UNKNOWN)
-        return True
 
     def known(self, one: T, party: str) -> None:
         """It has logged in; as somebody else than before, perhaps."""
@@ -56,30 +55,20 @@ class Places(Generic[T]):
 
     def leave(self, one: T) -> None:
         party = self._parties.pop(one, None)
-        if party is None:
-            return
-        self._held.remove(party)
-        of_party = self._of_party[party]
-        del of_party[one]
-        if not of_party:
-            del self._of_party[party]
+        if party is not None:
+            self._held.remove(party, one)
 
     def _add(self, one: T, party: str) -> None:
         self._parties[one] = party
-        self._of_party.setdefault(party, {})[one] = None
-        self._held.add(party)
+        self._held.add(party, one)
 
-    def _make_room(self) -> bool:
-        unknown = self._held[_UNKNOWN]
-        if unknown >= max(1, self.limit // UNKNOWN_PART):
+    def _make_room(self) -> None:
+        loser = self._held.gives_way(_UNKNOWN)
+        unknown = self._held.of(_UNKNOWN)
+        if loser == _UNKNOWN or len(unknown) >= max(1, self.limit // UNKNOWN_PART):
             # Whoever it is has had the longest time to log in.
-            lost = next(iter(self._of_party[_UNKNOWN]))
-        elif unknown == len(self._parties):
-            return False
+            lost = next(iter(unknown))
         else:
-            # Nobody who is not known has most: there are fewer of them than of all parties.
-            most = self._held.gives_way(_UNKNOWN)
-            lost = min(islice(self._of_party[most], LOOKED_AT_MAX), key=self._worth)
+            lost = min(islice(self._held.of(loser), LOOKED_AT_MAX), key=self._worth)
         self.leave(lost)
         self._hang_up(lost)
-        return True

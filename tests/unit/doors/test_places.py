@@ -16,33 +16,31 @@ class Door:
             LIMIT, worth=lambda each: (each in self.busy, 0.0), hang_up=self.gone.append
         )
 
-    def connect(self, name: str, party: str = "") -> bool:
-        if not self.places.take(name):
-            return False
+    def connect(self, name: str, party: str = "") -> None:
+        self.places.take(name)
         if party:
             self.places.known(name, party)
-        return True
 
 
 def test_who_has_most_makes_room_by_one_that_is_idle() -> None:
     door = Door()
     for number in range(LIMIT - 1):
-        assert door.connect(f"acme-{number}", "acme@")
-    assert door.connect("zeta", "zeta@")
+        door.connect(f"acme-{number}", "acme@")
+    door.connect("zeta", "zeta@")
     door.busy = {"acme-0", "acme-1"}
-    assert door.connect("new", "root")
+    door.connect("new", "root")
     assert door.gone == ["acme-2"]
     assert len(door.places) == LIMIT
     # It makes room for further ones of itself, too.
-    assert door.connect("acme-new", "acme@")
+    door.connect("acme-new", "acme@")
     assert door.gone == ["acme-2", "acme-3"]
 
 
 def test_where_nobody_is_known_the_oldest_gives_way_to_those_who_may_log_in() -> None:
     door = Door()
     for number in range(LIMIT):
-        assert door.connect(f"unknown-{number}")
-    assert door.connect("alice", "alice")
+        door.connect(f"unknown-{number}")
+    door.connect("alice", "alice")
     assert door.gone == ["unknown-0"]
 
 
@@ -51,9 +49,18 @@ def test_those_who_do_not_log_in_cost_others_little() -> None:
     for number in range(LIMIT):
         door.connect(f"acme-{number}", "acme@")
     for number in range(10 * LIMIT):
-        assert door.connect(f"unknown-{number}")
+        door.connect(f"unknown-{number}")
     lost = [each for each in door.gone if each.startswith("acme")]
     assert len(lost) == LIMIT // UNKNOWN_PART
+
+
+def test_where_everybody_else_has_one_those_who_do_not_log_in_push_out_each_other() -> None:
+    door = Door()
+    door.connect("unknown")
+    for number in range(LIMIT - 1):
+        door.connect(f"user-{number}", f"user-{number}")
+    door.connect("new")
+    assert door.gone == ["unknown"]
 
 
 def test_who_left_is_not_there_any_more() -> None:
@@ -71,7 +78,7 @@ def test_a_small_one_is_never_pushed_out(steps: list[tuple[str, bool]]) -> None:
     door = Door()
     door.connect("small", "small")
     for number, (party, leaves) in enumerate(steps):
-        assert door.connect(f"{party}-{number}", party)
+        door.connect(f"{party}-{number}", party)
         if leaves:
             door.places.leave(f"{party}-{number - 1}")
         assert len(door.places) <= LIMIT

@@ -29,9 +29,9 @@ from goqueue.model.audit import (
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.calls import Method
+from goqueue.model.fairness.parties import party_of
 from goqueue.model.rights import DescribableCluster, Resource, Verb
 from goqueue.model.security.audit_config import AS_SECURITY
-from goqueue.model.security.tenants import SEPARATOR
 from goqueue.state.audit.by_party import ByParty
 from goqueue.state.audit.gathering import Gathered, Gathering
 from goqueue.storage.rotated_lines import RotatedLines
@@ -309,5 +309,5 @@ class Audit:
 
 
 def _party(entry: AuditEntry) -> str:
-    """As callers take turns: by tenant, else by user."""
-    return f"{entry.tenant}{SEPARATOR}" if entry.tenant else entry.principal
+    kind, _, name = entry.principal.partition(":")
+    return party_of(Principal(kind, name, entry.tenant))

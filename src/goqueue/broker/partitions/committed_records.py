@@ -51,17 +51,19 @@ async def read_records(
     enough, and may hold nothing but markers and what was aborted.
     """
     page = RecordPage(records=[], next_offset=offset, high_watermark=-1, log_start_offset=-1)
-    give_up_at = asyncio.get_running_loop().time() + max_wait_ms / 1000
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + max_wait_ms / 1000
     left_bytes, read_bytes = max_bytes, limit * RECORD_BYTES
     for _ in range(READS_MAX):
         is_empty = not page.records and not page.passed_over
-        left_ms = (give_up_at - asyncio.get_running_loop().time()) * 1000 if is_empty else 0
+        left_ms = (give_up_at - loop.time()) * 1000 if is_empty else 0
+        wanted = FetchPart(topic, index, page.next_offset, min(read_bytes, left_bytes))
         [found] = await fetch(
             find,
-            [FetchPart(topic, index, page.next_offset, min(read_bytes, left_bytes))],
+            [wanted],
             max_wait_ms=max(round(left_ms), 0),
             min_bytes=1,
-            max_bytes=min(read_bytes, left_bytes),
+            max_bytes=wanted.max_bytes,
             isolation=isolation,
         )
         if found.error is not None:
@@ -78,24 +80,29 @@ async def read_records(
             decoder=partition.decoder,
             bounds=partition.config.decoding_bounds,
         )
-        has_moved = run.next_offset > page.next_offset
-        late = next((each.offset for each in run.records if _is_late(each, until_ms)), None)
-        if late is not None:
-            run = before(late, run)
-        page = RecordPage(
-            records=page.records + run.records,
-            next_offset=run.next_offset,
-            high_watermark=found.high_watermark,
-            log_start_offset=found.log_start_offset,
-            until_offset=late,
-            passed_over=[*page.passed_over, *run.passed_over],
-        )
-        left_bytes -= sum(map(content_bytes, run.records))
+        has_moved, had = run.next_offset > page.next_offset, len(page.records)
+        page = _with(page, found, run, until_ms)
+        left_bytes -= sum(map(content_bytes, page.records[had:]))
         read_bytes *= READ_GROWTH
         is_full = len(page.records) >= limit or left_bytes <= 0
-        if is_full or late is not None or not has_moved:
+        if is_full or page.until_offset is not None or not has_moved:
             break
     return page
+
+
+def _with(page: RecordPage, found: FetchedPart, run: RecordRun, until_ms: int | None) -> RecordPage:
+    """The page, and what was found behind it."""
+    late = next((each.offset for each in run.records if _is_late(each, until_ms)), None)
+    if late is not None:
+        run = before(late, run)
+    return RecordPage(
+        records=page.records + run.records,
+        next_offset=run.next_offset,
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+        until_offset=late,
+        passed_over=[*page.passed_over, *run.passed_over],
+    )
 
 
 def before(end: int, run: RecordRun) -> RecordRun:

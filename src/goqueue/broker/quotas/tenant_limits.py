@@ -86,7 +86,7 @@ class TenantLimits:
         prefix, topics = tenant + SEPARATOR, self._node.image.topics_by_id
         found = 0
         for shard in self._node.queues.registry.state.loaded_shards():
-            for key in shard.machine.list_queues(None):
+            for key in shard.machine.queue_keys:
                 topic = topics.get(key.topic_id)
                 if topic is not None and topic.name.startswith(prefix):
                     seen = shard.machine.look(key, None, None)
@@ -110,7 +110,7 @@ class TenantLimits:
 
     def _groups(self, tenant: str) -> set[str]:
         """Those that this broker coordinates, and those that have queues of what it leads."""
-        queues = (key.group for key in self._node.queues.registry.list_queues())
+        queues = (key.group for key in self._node.queues.registry.queue_keys())
         return {*_named(tenant, self._node.groups.names()), *_named(tenant, queues)}
 
     def joined(self, tenant: str) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
+from goqueue.server.tls.making import CA_DAYS
 from goqueue.server.tls.revoking import LIST_DAYS
 
 secure = typer.Typer(help="Set up TLS, log-ins and the first administrator.", no_args_is_help=True)
@@ -128,7 +129,7 @@ def revoke(
     ] = None,
     folder: DirOption = Path("security"),
     days: Annotated[
-        int, typer.Option(min=1, max=3_650, help="How long the list holds until it is renewed.")
+        int, typer.Option(min=1, max=CA_DAYS, help="How long the list holds until it is renewed.")
     ] = LIST_DAYS,
 ) -> None:
     """Take certificates back that `secure client` made: add them to the list that brokers read by

@@ -22,7 +22,8 @@ from goqueue.doors.places import Places
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
 from goqueue.doors.web.callers import CLIENT_NAME, PARTY
-from goqueue.doors.web.turns import Turns
+from goqueue.doors.web.turns import ConnectionParty, Turns
+from goqueue.model.fairness.headcount import Headcount
 
 # Open at once. Each costs a file descriptor and a few KB, and Kafka connections need theirs too.
 # More are asked how the broker is, and nothing else (reserve.py).
@@ -65,6 +66,7 @@ class HttpConnection(HttpToolsProtocol):
         reserve: Reserve,
         unsent: UnsentAnswers,
         turns: Turns,
+        parties: Headcount,
         places: "Places[HttpConnection] | None",
         body_min_bytes_per_second: int,
         **arguments: Any,
@@ -75,6 +77,7 @@ class HttpConnection(HttpToolsProtocol):
         self._reserve = reserve
         self._unsent = unsent
         self._turns = turns
+        self._parties = parties
         self._places = places
         self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
@@ -92,18 +95,15 @@ class HttpConnection(HttpToolsProtocol):
         self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
-        self._party = self._turns.of_connection(
-            self.client[0] if self.client else "", on_known=self._known
-        )
+        address = self.client[0] if self.client else ""
+        self._party = ConnectionParty(self._parties, address, on_known=self._known)
         self.app_state = {PARTY: self._party}
         client_name = transport.get_extra_info(CLIENT_NAME)
         if client_name is not None:
             self.app_state[CLIENT_NAME] = client_name
-        if self._places is None:
-            has_place = len(self.connections) <= CONNECTIONS_MAX
-        else:
-            has_place = self._places.take(self)
-        if not has_place:
+        if self._places is not None:
+            self._places.take(self)
+        elif len(self.connections) > CONNECTIONS_MAX:
             self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)
             self._watch(RESERVE_HEAD_SECONDS)

@@ -87,7 +87,7 @@ class HttpDoor:
         )
         self._reserve = Reserve(self._entry)
         self._unsent = UnsentAnswers()
-        self._turns = Turns(service.quotas.parties, is_on=service.web_logins.is_on)
+        self._turns = Turns(is_on=service.web_logins.is_on)
         # None: nobody logs in, and who comes last is refused.
         self._places: Places[HttpConnection] | None = None
         if service.web_logins.is_on:
@@ -192,6 +192,7 @@ class HttpDoor:
             reserve=self._reserve,
             unsent=self._unsent,
             turns=self._turns,
+            parties=self._service.quotas.parties,
             places=self._places,
             body_min_bytes_per_second=self._body_min_bytes_per_second,
             config=self._uvicorn,

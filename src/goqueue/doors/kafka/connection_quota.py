@@ -10,8 +10,9 @@ from collections.abc import Callable
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.caller import Caller, Principal
+from goqueue.model.fairness.parties import party_of
 from goqueue.model.security.quotas import QuotaKind
-from goqueue.service.security.quotas import Bucket, ClientQuota, QuotaService, party_of
+from goqueue.service.security.quotas import Bucket, ClientQuota, QuotaService
 
 
 def _nothing(_reason: str) -> None:

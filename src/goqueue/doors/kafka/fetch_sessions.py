@@ -6,7 +6,6 @@ something to tell (`broker/partitions/ready_list.py`), so that a fetch costs wha
 """
 
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -16,10 +15,11 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.model.caller import ANONYMOUS, Principal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.fairness.belongings import Belongings
 from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.parties import party_of
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.service.log import ReadyParts
-from goqueue.service.security.quotas import party_of
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -62,6 +62,8 @@ class FetchSession:
     is_replica: bool = False
     # Nobody else uses or ends the session: ids can be guessed.
     reader: Principal = ANONYMOUS
+    # Whose it is where something is divided.
+    party: str = ""
     parts: dict[Hashable, FetchPart] = field(default_factory=dict)
     sent: dict[PartitionKey, SentState] = field(default_factory=dict)
     ready: ReadyParts = field(default_factory=ReadyParts)
@@ -150,10 +152,9 @@ class FetchSessions:
         self._parts = 0
         self._random = random_source or random.SystemRandom()
         self._sessions: dict[int, FetchSession] = {}
-        # Those of clients, the least recently used first, and how much each party has. Followers do
-        # not make room: there are few, and they would come again at once.
-        self._of_party: dict[str, OrderedDict[int, None]] = {}
-        self._sessions_held = Headcount()
+        # Those of clients, and of how many partitions. Followers do not make room: there are few,
+        # and they would come again at once.
+        self._held: Belongings[int] = Belongings()
         self._parts_held = Headcount()
 
     def __len__(self) -> int:
@@ -187,10 +188,9 @@ class FetchSessions:
             self._forget(session_id)
             return FetchPlan({})
         session.epoch = _epoch_after(epoch)
-        party = party_of(session.reader)
         if not session.is_replica:
-            self._of_party[party].move_to_end(session_id)
-        self._make_room(party, 0)
+            self._held.used(session.party, session_id)
+        self._make_room(session.party, 0)
         return FetchPlan({}, session, is_incremental=True)
 
     def _find(
@@ -217,7 +217,7 @@ class FetchSessions:
             return None
         party = party_of(reader)
         while len(self._sessions) >= self._slots:
-            oldest = self._oldest(self._sessions_held.gives_way(party))
+            oldest = self._held.first(self._held.gives_way(party))
             if oldest is None:
                 break
             self._forget(oldest)
@@ -227,32 +227,28 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
         epoch = _epoch_after(INITIAL_EPOCH)
-        session = FetchSession(session_id, uses_topic_ids, epoch, is_replica, reader)
+        session = FetchSession(session_id, uses_topic_ids, epoch, is_replica, reader, party)
         session.change(wanted, ())
         self._sessions[session_id] = session
         if not is_replica:
-            self._of_party.setdefault(party, OrderedDict())[session_id] = None
-            self._sessions_held.add(party)
+            self._held.add(party, session_id)
         self._count_parts(session, len(session.parts))
         return session
 
     def _make_room(self, party: str, needed: int) -> bool:
         """For so many partitions; False: only if others gave way who have less."""
         while self._parts + needed > self._max_parts:
-            oldest = self._oldest(self._parts_held.gives_way(party, needed))
+            oldest = self._held.first(self._parts_held.gives_way(party, needed))
             if oldest is None:
                 # One that is larger than all together may be is taken while it is the only one.
-                return not self._of_party
+                return not self._held
             self._forget(oldest)
         return True
-
-    def _oldest(self, party: str) -> int | None:
-        return next(iter(self._of_party.get(party, ())), None)
 
     def _count_parts(self, session: FetchSession, more: int) -> None:
         self._parts += more
         if not session.is_replica:
-            self._parts_held.add(party_of(session.reader), more)
+            self._parts_held.add(session.party, more)
 
     def _forget(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -260,14 +256,8 @@ class FetchSessions:
             return
         self._count_parts(session, -len(session.parts))
         session.ready.close()
-        if session.is_replica:
-            return
-        party = party_of(session.reader)
-        self._sessions_held.remove(party)
-        of_party = self._of_party[party]
-        del of_party[session_id]
-        if not of_party:
-            del self._of_party[party]
+        if not session.is_replica:
+            self._held.remove(session.party, session_id)
 
 
 def _epoch_after(epoch: int) -> int:

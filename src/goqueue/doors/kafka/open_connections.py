@@ -40,11 +40,10 @@ class OpenConnections(Generic[T]):
         """Why there is no place for one more from `host`; None if there is, which it then has."""
         if self._by_host[host] >= self.limit_per_host:
             return f"max.connections.per.ip is {self.limit_per_host}"
-        if self._places is None:
-            has_place = len(self._open) < self._limit
-        else:
-            has_place = self._places.take(connection)
-        return None if has_place else f"max.connections is {self._limit}"
+        if self._places is not None:
+            self._places.take(connection)
+            return None
+        return None if len(self._open) < self._limit else f"max.connections is {self._limit}"
 
     def known(self, connection: T, party: str) -> None:
         """Somebody has logged in on it."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.belongings import Belongings
 from goqueue.model.queues.share import ShareMember, SharePart
 
 INITIAL_EPOCH: Final = 0
@@ -53,9 +53,7 @@ class ShareSessions:
         self._on_lost = on_lost
         self._sessions: dict[ShareMember, ShareSession] = {}
         self._by_connection: dict[Hashable, set[ShareMember]] = {}
-        # The least recently used first.
-        self._of_party: dict[str, OrderedDict[ShareMember, None]] = {}
-        self._held = Headcount()
+        self._held: Belongings[ShareMember] = Belongings()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -104,11 +102,7 @@ class ShareSessions:
         members.discard(member)
         if not members:
             del self._by_connection[session.connection]
-        self._held.remove(session.party)
-        of_party = self._of_party[session.party]
-        del of_party[member]
-        if not of_party:
-            del self._of_party[session.party]
+        self._held.remove(session.party, member)
 
     def connection_lost(self, connection: Hashable) -> list[ShareMember]:
         """Sessions that end with their connection."""
@@ -130,19 +124,18 @@ class ShareSessions:
         parts = OrderedDict.fromkeys(wanted)
         session = ShareSession(connection, party, _epoch_after(INITIAL_EPOCH), parts)
         self._sessions[member] = session
-        self._held.add(party)
-        self._of_party.setdefault(party, OrderedDict())[member] = None
+        self._held.add(party, member)
         self._by_connection.setdefault(connection, set()).add(member)
         return session
 
     def _make_room(self, party: str) -> None:
         loser = self._held.gives_way(party)
-        if loser == party:
+        lost = self._held.first(loser)
+        if loser == party or lost is None:
             raise ShareSessionError(
                 ErrorCode.share_session_limit_reached,
                 f"there are {self._limit} share sessions (group.share.max.share.sessions)",
             )
-        lost = next(iter(self._of_party[loser]))
         self.close(lost)
         self._on_lost([lost])
 
@@ -162,7 +155,7 @@ class ShareSessions:
                 f"share session epoch {epoch}; the next one is {session.epoch}",
             )
         session.epoch = _epoch_after(epoch)
-        self._of_party[session.party].move_to_end(member)
+        self._held.used(session.party, member)
         return session
 
 

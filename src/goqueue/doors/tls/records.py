@@ -3,7 +3,9 @@
 It is the OpenSSL that `cryptography` ships, reached by pyOpenSSL: AES takes it half as long as the
 one beneath Python's `ssl`. pyOpenSSL's own `recv_into` and `bio_read` fill a buffer of their own
 and copy it, which costs a third more. So this file, and no other, calls what lies beneath: `_ssl`,
-`_into_ssl` and `_from_ssl` of a connection, and the bindings. pyproject.toml bounds the versions.
+`_into_ssl` and `_from_ssl` of a connection, and the bindings. pyproject.toml bounds the versions of
+pyOpenSSL. Releases of `cryptography` drop bindings that pyOpenSSL does not use: at its start a
+broker asks whether any are `missing`.
 """
 
 from typing import Any, Final
@@ -17,6 +19,27 @@ ffi: Any = _ffi
 lib: Any = _lib
 
 Bytes = bytes | bytearray | memoryview
+
+# What is called beneath pyOpenSSL.
+BINDINGS: Final = (
+    "BIO_get_mem_data",
+    "BIO_new",
+    "BIO_new_mem_buf",
+    "BIO_read",
+    "BIO_s_mem",
+    "BIO_set_mem_eof_return",
+    "BIO_write",
+    "ERR_clear_error",
+    "SSL_ERROR_WANT_READ",
+    "SSL_ERROR_ZERO_RETURN",
+    "SSL_get_error",
+    "SSL_get_verify_result",
+    "SSL_read",
+    "SSL_set_bio",
+    "SSL_write",
+    "X509_verify_cert_error_string",
+)
+_OF_CONNECTION: Final = ("_ssl", "_into_ssl", "_from_ssl", "_raise_ssl_error")
 
 # Encrypted at a time: what one step writes is still in the processor's cache when the next reads
 # it, and OpenSSL keeps no more than this for a connection.
@@ -60,10 +83,6 @@ class TlsRecords:
         self._is_kept = True
         # The client said that it sends no more (RFC 8446, 6.1).
         self.has_ended = False
-
-    @property
-    def context(self) -> SSL.Context:
-        return self._connection.get_context()
 
     def arrived(self, buffer: ReceiveBuffer, size_bytes: int) -> None:
         """What is in the buffer is read from there: call `keep` if something else gets into it
@@ -148,3 +167,12 @@ class TlsRecords:
         elif error != lib.SSL_ERROR_WANT_READ:
             below: Any = self._connection
             below._raise_ssl_error(self._ssl, result)
+
+
+def missing() -> list[str]:
+    """What the libraries that are installed lack; else a client's handshake would find out."""
+    connection = SSL.Connection(SSL.Context(SSL.TLS_SERVER_METHOD), None)
+    return [
+        *(name for name in BINDINGS if not hasattr(lib, name)),
+        *(f"Connection.{name}" for name in _OF_CONNECTION if not hasattr(connection, name)),
+    ]

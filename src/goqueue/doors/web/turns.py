@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from goqueue.model.caller import Principal
 from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.fairness.line import Line
-from goqueue.service.security.quotas import party_of
+from goqueue.model.fairness.parties import party_of
 
 
 class Pace(NamedTuple):
@@ -48,10 +48,8 @@ def _nothing(_party: str) -> None:
 
 
 class Turns:
-    def __init__(self, parties: Headcount, *, is_on: bool) -> None:
-        """`parties` are the tenants and users that are connected, and by how many connections; by
-        whichever door. Not `is_on` where nobody logs in."""
-        self._parties = parties
+    def __init__(self, *, is_on: bool) -> None:
+        """Not `is_on` where nobody logs in."""
         self._is_on = is_on
         self._line: Line[Callable[[], None]] = Line()
         self._begin_max = self._room = SHARED.begin_max
@@ -59,12 +57,6 @@ class Turns:
         self._since = 0.0
         self._last_party = ""
         self._shared_until = 0.0
-
-    def of_connection(
-        self, address: str, on_known: Callable[[str], None] = _nothing
-    ) -> "ConnectionParty":
-        """`on_known` is told whose it is, whenever that changes."""
-        return ConnectionParty(self._parties, address, on_known)
 
     def take(self, party: str, begin: Callable[[], None]) -> None:
         """Call `begin` when it is the party's turn; mostly now."""
@@ -116,7 +108,11 @@ class ConnectionParty:
 
     __slots__ = ("_is_over", "_on_known", "_parties", "_principal", "name")
 
-    def __init__(self, parties: Headcount, address: str, on_known: Callable[[str], None]) -> None:
+    def __init__(
+        self, parties: Headcount, address: str, on_known: Callable[[str], None] = _nothing
+    ) -> None:
+        """`parties` are the tenants and users that are connected by whichever door, and by how many
+        connections. `on_known` is told whose this one is, whenever that changes."""
         self._parties = parties
         self._on_known = on_known
         self._is_over = False

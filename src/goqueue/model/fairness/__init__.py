@@ -1,5 +1,7 @@
-"""How what all share is divided among parties: tenants, and users without one. Pure.
+"""How what all share is divided among parties. Pure.
 
-`headcount` knows how many each party has, `shares` whether one may have more, and `line` whose turn
-it is. State: whoever uses one of them has its own. They run where their owner runs.
+`parties` says who they are: tenants, and users without one. Where names or the metadata tell whose
+a thing is (`named_shares`), those without a tenant are one party. `headcount` knows how many each
+has, `belongings` which ones, `shares` whether it may have more, and `line` whose turn it is. State:
+whoever uses one of them has its own. They run where their owner runs.
 """

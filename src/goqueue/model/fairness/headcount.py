@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class Headcount:
-    """Every step takes the same time, however many parties there are: a flood asks for it with each
+    """No step goes through the parties, of which there may be thousands: a flood asks with each
     connection."""
 
     def __init__(self) -> None:

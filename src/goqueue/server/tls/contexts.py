@@ -4,6 +4,7 @@ import logging
 import stat
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, cast
 
@@ -18,6 +19,7 @@ from cryptography.x509 import (
 from OpenSSL import SSL, crypto
 
 from goqueue.doors.tls.failures import reason_of
+from goqueue.doors.tls.records import missing
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.server.addresses import StartFailed
 from goqueue.server.tls.client_trust import ClientTrust, client_trust
@@ -68,6 +70,7 @@ def stamps(config: BrokerConfig) -> tuple[FileStamp | None, ...]:
 
 def load_tls(config: BrokerConfig) -> LoadedTls:
     """Blocking; `StartFailed` names the setting and says what to do."""
+    _check_libraries()
     context = new_context()
     expires_s = _load_chain(context, config)
     cas = _certificates(CA, config.tls_ca_file) if config.tls_ca_file else []
@@ -77,6 +80,16 @@ def load_tls(config: BrokerConfig) -> LoadedTls:
     ends = [each.next_update_utc for each in lists if each.next_update_utc is not None]
     crl_expires_s = min(ends).timestamp() if ends else None
     return LoadedTls(context, expires_s, crl_expires_s, client_trust(cas, lists))
+
+
+def _check_libraries() -> None:
+    lacks = missing()
+    if lacks:
+        raise StartFailed(
+            f"{CERTIFICATE}: this pyOpenSSL ({version('pyopenssl')}) and cryptography "
+            f"({version('cryptography')}) do not go together with this release, which needs "
+            f"{', '.join(lacks)}; install the versions that constraints.txt names"
+        )
 
 
 def warn_of_ends(loaded: LoadedTls, config: BrokerConfig) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from goqueue.broker.node import Node
-from goqueue.model.caller import ANONYMOUS, Caller, Principal
+from goqueue.model.caller import Caller, Principal
 from goqueue.model.errors import GoQueueError
 from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.parties import party_of
 from goqueue.model.rights import Resource
 from goqueue.model.security.quotas import (
     Quota,
@@ -15,7 +16,6 @@ from goqueue.model.security.quotas import (
     QuotaKind,
     QuotaUsage,
 )
-from goqueue.model.security.tenants import SEPARATOR
 from goqueue.model.security.users import BROKER_KIND
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
@@ -27,13 +27,6 @@ ClientQuota: TypeAlias = LedgerQuota
 Bucket: TypeAlias = LedgerBucket
 
 _EVERYTHING: Final = QuotaFilter()
-
-
-def party_of(principal: Principal) -> str:
-    """With whom a caller takes turns as one: its tenant, else the user. Empty: with nobody."""
-    if principal.tenant:
-        return principal.tenant + SEPARATOR
-    return "" if principal == ANONYMOUS else principal.name
 
 
 def _refusal(results: Sequence[GoQueueError | None]) -> str:

@@ -1,11 +1,11 @@
 """Entries in the order in which they came, and whose they are: so that a flood of one party costs
 its own when there is no room."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from goqueue.model.fairness.headcount import Headcount
+from goqueue.model.fairness.belongings import Belongings
 
 T = TypeVar("T")
 
@@ -13,9 +13,8 @@ T = TypeVar("T")
 class ByParty(Generic[T]):
     def __init__(self) -> None:
         self._entries: OrderedDict[int, tuple[str, T]] = OrderedDict()
-        # Numbers of the entries of each party; none is empty.
-        self._of_party: dict[str, deque[int]] = {}
-        self._held = Headcount()
+        # By their numbers.
+        self._held: Belongings[int] = Belongings()
         self._next = 0
 
     def __len__(self) -> int:
@@ -26,27 +25,24 @@ class ByParty(Generic[T]):
 
     def add(self, party: str, entry: T) -> None:
         self._entries[self._next] = party, entry
-        self._of_party.setdefault(party, deque()).append(self._next)
-        self._held.add(party)
+        self._held.add(party, self._next)
         self._next += 1
 
     def take_first(self) -> T:
         """There must be one."""
-        party, entry = next(iter(self._entries.values()))
-        self._drop(party, self._of_party[party].popleft())
+        number, (party, entry) = self._entries.popitem(last=False)
+        self._held.remove(party, number)
         return entry
 
     def gives_way(self, party: str) -> str:
         return self._held.gives_way(party)
 
     def drop_first_of(self, party: str) -> None:
-        self._drop(party, self._of_party[party].popleft())
+        self._drop(party, next(iter(self._held.of(party))))
 
     def drop_last_of(self, party: str) -> None:
-        self._drop(party, self._of_party[party].pop())
+        self._drop(party, self._held.last(party))
 
     def _drop(self, party: str, number: int) -> None:
         del self._entries[number]
-        self._held.remove(party)
-        if not self._of_party[party]:
-            del self._of_party[party]
+        self._held.remove(party, number)

@@ -32,12 +32,12 @@ class World:
             security=SimpleNamespace(image=SimpleNamespace(tenants=tenants)),
             image=SimpleNamespace(topics=self.topics),
             groups=SimpleNamespace(names=lambda: iter(self.groups)),
-            queues=SimpleNamespace(registry=SimpleNamespace(list_queues=self._list_queues)),
+            queues=SimpleNamespace(registry=SimpleNamespace(queue_keys=self._queue_keys)),
         )
         self.node = node
         self.limits = TenantLimits(cast(Any, node), lambda: self.now_ms)
 
-    def _list_queues(self) -> list[Any]:
+    def _queue_keys(self) -> list[Any]:
         return [SimpleNamespace(group=group) for group in self.queue_groups]
 
     @property
@@ -108,11 +108,11 @@ def queues(in_flight: dict[str, int]) -> Any:
     """A registry of queues with so many messages of each topic in flight."""
     keys = [SimpleNamespace(topic_id=topic, group="acme@queue") for topic in in_flight]
     machine = SimpleNamespace(
-        list_queues=lambda _group: keys,
+        queue_keys=keys,
         look=lambda key, _one, _two: SimpleNamespace(in_flight=in_flight[key.topic_id]),
     )
     state = SimpleNamespace(loaded_shards=lambda: [SimpleNamespace(machine=machine)])
-    return SimpleNamespace(registry=SimpleNamespace(state=state, list_queues=lambda: keys))
+    return SimpleNamespace(registry=SimpleNamespace(state=state, queue_keys=lambda: keys))
 
 
 def test_messages_in_flight_are_counted_as_they_are_handed_out() -> None:

@@ -16,7 +16,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.http import door as http_door
 from goqueue.doors.web import turns as turns_module
-from goqueue.doors.web.turns import ALONE, SHARED, Pace, Turns, begin_next
+from goqueue.doors.web.turns import ALONE, SHARED, ConnectionParty, Pace, Turns, begin_next
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door, Principal
 from goqueue.model.fairness.headcount import Headcount
@@ -27,13 +27,6 @@ from tests.access.tenant_worlds import AllMay
 pytestmark = pytest.mark.anyio
 
 MAKER = Caller(principal=ANONYMOUS, door=Door.HTTP)
-
-
-def connected(**parties: int) -> Headcount:
-    held = Headcount()
-    for party, count in parties.items():
-        held.add(f"{party}@", count)
-    return held
 
 
 def filled(parties: str) -> Line[str]:
@@ -89,7 +82,7 @@ def test_turns_are_small_as_soon_as_there_are_two() -> None:
 
 async def test_where_nobody_logs_in_everything_begins_at_once() -> None:
     begun: list[int] = []
-    turns = Turns(Headcount(), is_on=False)
+    turns = Turns(is_on=False)
     for number in range(500):
         turns.take(f"at 10.0.0.{number}", partial(begun.append, number))
     assert begun == list(range(500))
@@ -101,7 +94,7 @@ async def test_one_who_comes_waits_for_a_turn_and_not_for_all_of_the_only_other(
     """Nothing is known of the one who comes, and nothing told that it would."""
     monkeypatch.setattr(turns_module, "SHARED_FOR_SECONDS", 0)
     begun: list[str] = []
-    turns = Turns(connected(acme=500), is_on=True)
+    turns = Turns(is_on=True)
     for number in range(1_000):
         turns.take("acme@", partial(begun.append, f"acme {number}"))
     while len(begun) < 300:
@@ -117,7 +110,7 @@ async def test_one_who_comes_waits_for_a_turn_and_not_for_all_of_the_only_other(
 
 async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
     begun: list[str] = []
-    turns = Turns(Headcount(), is_on=True)
+    turns = Turns(is_on=True)
     for number in range(100):
         turns.take("acme@", partial(begun.append, f"acme {number}"))
     turns.take("zeta@", partial(begun.append, "zeta"))
@@ -132,7 +125,7 @@ async def test_the_only_request_of_one_is_not_behind_all_of_another() -> None:
 
 async def test_after_a_turn_there_is_room_again() -> None:
     begun: list[int] = []
-    turns = Turns(Headcount(), is_on=True)
+    turns = Turns(is_on=True)
     for number in range(SHARED.begin_max):
         turns.take("acme@", partial(begun.append, number))
     while len(begun) == SHARED.begin_max:
@@ -143,7 +136,7 @@ async def test_after_a_turn_there_is_room_again() -> None:
 
 async def test_what_waits_when_the_door_closes_never_begins() -> None:
     begun: list[int] = []
-    turns = Turns(Headcount(), is_on=True)
+    turns = Turns(is_on=True)
     for number in range(SHARED.begin_max + 5):
         turns.take("acme@", partial(begun.append, number))
     turns.stop()
@@ -154,7 +147,7 @@ async def test_what_waits_when_the_door_closes_never_begins() -> None:
 
 def test_a_connection_is_of_the_party_that_logged_in_last() -> None:
     parties = Headcount()
-    party = Turns(parties, is_on=True).of_connection("10.0.0.9")
+    party = ConnectionParty(parties, "10.0.0.9")
     assert party.name == "at 10.0.0.9"
     party.seen(Principal("User", "alice", "acme"))
     party.seen(Principal("User", "bob", "acme"))

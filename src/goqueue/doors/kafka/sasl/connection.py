@@ -11,7 +11,7 @@ from goqueue.doors.kafka.sasl.session import SASL, SaslSession
 from goqueue.doors.kafka.sasl.token_frames import TokenExchange
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.model.caller import Principal
-from goqueue.service.security.quotas import party_of
+from goqueue.model.fairness.parties import party_of
 from goqueue.service.security.sasl.log_ins import is_private
 
 _API_KEY: Final = struct.Struct(">h")

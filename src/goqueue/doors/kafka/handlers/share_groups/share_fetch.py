@@ -30,11 +30,11 @@ from goqueue.model.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
 )
+from goqueue.model.fairness.parties import party_of
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareMember, SharePart
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
-from goqueue.service.security.quotas import party_of
 
 if TYPE_CHECKING:
     from kio.schema.share_fetch.v2.request import ShareFetchRequest
