@@ -128,6 +128,11 @@ async def make_queue(service: BrokerService, caller: Caller, number: int) -> Non
     await service.queues.receive(caller, group, topic, wanted)
 
 
+async def make_sqs_queue(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"q{number}")
+    await service.sqs_queues.create(caller, name, {}, {})
+
+
 async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:
     name = inner_name(caller.principal.tenant, f"t{number}")
     wanted = InitProducerId(transactional_id=name, timeout_ms=1_000)
@@ -144,6 +149,7 @@ async def make_topic(service: BrokerService, caller: Caller, number: int) -> Non
     [
         ("max__groups", make_group),
         ("max__queues", make_queue),
+        ("max__queues", make_sqs_queue),
         ("max__transactional__ids", make_transactional_id),
         ("max__partitions__per__broker", make_topic),
     ],

@@ -271,7 +271,7 @@ class QueueRegistry:
             self._counted_at_ms = now_ms
             self._count = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
         if not self._shares.has_room(
-            key.group, self._max_queues, self._count, self._counted_queues, now_ms
+            topic, self._max_queues, self._count, self._counted_queues, now_ms
         ):
             raise PolicyViolation(
                 f"group {key.group!r} cannot read {topic}-{key.partition} as a queue: there are "
@@ -281,9 +281,12 @@ class QueueRegistry:
         self._count += 1
 
     def _counted_queues(self) -> Iterator[tuple[str, int]]:
+        """By their topics: a group of the broker's own reads queues of all tenants."""
+        topics = self._host.image.topics_by_id
         for shard in self.state.loaded_shards():
             for key in shard.machine.queue_keys:
-                yield key.group, 1
+                topic = topics.get(key.topic_id)
+                yield "" if topic is None else topic.name, 1
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)
