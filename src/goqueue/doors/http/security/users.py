@@ -158,7 +158,7 @@ async def delete_user(
     request: Request[Any, Any, Any],
     name: NameInPath,
 ) -> None:
-    """Remove a user with its keys. Its requests that are under way are refused, but for this one."""
+    """Remove a user with its keys. Its other requests under way are refused."""
     if name == caller.principal.name:
         let_finish(request.scope)
     await service.users.delete(caller, name)
