@@ -939,6 +939,22 @@ def test_a_group_is_deleted_with_its_queues_and_begins_anew(open_broker: OpenBro
     asyncio.run(scenario())
 
 
+def test_who_waits_is_told_that_its_group_was_deleted(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            waiting = asyncio.create_task(receive(broker, wait_ms=60_000))
+            while not broker.queues.registry.list_queues():
+                await asyncio.sleep(0)
+            await BrokerService(broker).groups.find_and_delete(ANYONE, "g")
+            await publish(broker, b"a")
+            with pytest.raises(UnknownQueue, match="'g' has no queue of t-0"):
+                await asyncio.wait_for(waiting, 30)
+            assert [each.record.value for each in await receive(broker)] == [b"a"]
+
+    asyncio.run(scenario())
+
+
 def test_a_group_with_members_keeps_its_queues(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:

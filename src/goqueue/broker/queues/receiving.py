@@ -22,7 +22,7 @@ from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_deliveries, note_expired
 from goqueue.broker.queues.waiting import LedQueue
 from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import GoQueueError, UnknownQueue
 from goqueue.model.header_names import PREFIX
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.delivery import Delivery
@@ -306,7 +306,8 @@ class QueueReceiving:
             wanted = structs.replace(wanted, max_messages=fitting)
         acquired = await shard.execute(timed(QueueMachine.acquire, wanted))
         if acquired.error is not QueueError.NONE:
-            raise InvalidRequest(f"group {wanted.queue.group!r} has no queue of {partition.name}")
+            # The group was deleted meanwhile.
+            raise UnknownQueue(f"group {wanted.queue.group!r} has no queue of {partition.name}")
         if not acquired.leased:
             is_full = acquired.limited_by is Limit.MEMBER
             (sweep.full if is_full else sweep.idle).add(wanted.queue)

@@ -14,7 +14,6 @@ from cryptography.x509 import (
     Certificate,
     CertificateRevocationList,
     load_pem_x509_certificates,
-    load_pem_x509_crl,
 )
 from OpenSSL import SSL, crypto
 
@@ -24,6 +23,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.server.addresses import StartFailed
 from goqueue.server.tls.client_trust import ClientTrust, client_trust
 from goqueue.server.tls.protocol import new_context
+from goqueue.server.tls.revoking import lists_in
 from goqueue.server.tls.settings import CA, CERTIFICATE, CRL, KEY
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ _CLIENT_AUTH: Final = {
     "requested": SSL.VERIFY_PEER,
     "required": SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
 }
-_CRL_BEGINS: Final = b"-----BEGIN X509 CRL-----"
 # A file of certificates; no CA bundle is as large. A list of 100,000 revoked ones is.
 FILE_MAX_BYTES: Final = 4 * 1024 * 1024
 # Before its end, a certificate is worth a line at each start.
@@ -185,15 +184,15 @@ def _certificates(setting: str, path: str) -> list[Certificate]:
 
 
 def _lists(path: str) -> list[CertificateRevocationList]:
-    _, *found = _read(CRL, path).split(_CRL_BEGINS)
-    if not found:
-        raise StartFailed(f"{CRL}: {path} has no list of revoked certificates in PEM form")
     try:
-        return [load_pem_x509_crl(_CRL_BEGINS + each) for each in found]
+        found = lists_in(_read(CRL, path))
     except ValueError as error:
         raise StartFailed(
             f"{CRL}: {path} has a list of revoked certificates that cannot be read ({error})"
         ) from None
+    if not found:
+        raise StartFailed(f"{CRL}: {path} has no list of revoked certificates in PEM form")
+    return found
 
 
 def _load_trust(

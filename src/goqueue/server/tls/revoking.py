@@ -15,9 +15,11 @@ from goqueue.server.tls.making import (
 )
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.x509 import Certificate, CertificateRevocationList
 
 REVOKED_FILE: Final = "revoked.pem"
+_LIST_BEGINS: Final = b"-----BEGIN X509 CRL-----"
 # Brokers refuse clients by a list that is out of date, and nobody fetches a newer one: it is the
 # certificates' own length, so that both are thought of at once.
 LIST_DAYS: Final = CERTIFICATE_DAYS
@@ -26,7 +28,8 @@ LIST_DAYS: Final = CERTIFICATE_DAYS
 def revoke(folder: Path, certificates: Sequence[Path], *, days: int = LIST_DAYS) -> list[str]:
     """Add them to the list in `folder`, which is made if there is none; their names.
 
-    Without certificates the list is only made anew, with a later end.
+    Without certificates the list is only made anew, with a later end. Lists of other CAs, which
+    stand in the same file, stay as they are.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -35,7 +38,7 @@ def revoke(folder: Path, certificates: Sequence[Path], *, days: int = LIST_DAYS)
     ca, ca_key = load_ca(folder)
     path, now = folder / REVOKED_FILE, datetime.now(UTC)
     taken_back = [_signed_by(ca, each) for each in certificates]
-    before = _load(path)
+    before, others = _load(path, ca_key.public_key())
     listed = {} if before is None else {each.serial_number: each for each in before}
     for each in taken_back:
         revoked = x509.RevokedCertificateBuilder().serial_number(each.serial_number)
@@ -49,7 +52,8 @@ def revoke(folder: Path, certificates: Sequence[Path], *, days: int = LIST_DAYS)
         .add_extension(key_id, critical=False)
         .add_extension(x509.CRLNumber(_number(before) + 1), critical=False)
     )
-    content = builder.sign(ca_key, SHA256()).public_bytes(Encoding.PEM)
+    lists = [builder.sign(ca_key, SHA256()), *others]
+    content = b"".join(each.public_bytes(Encoding.PEM) for each in lists)
     write_file(path, content, CERTIFICATE_MODE, renew=True)
     return [each.subject.rfc4514_string() for each in taken_back]
 
@@ -71,18 +75,36 @@ def _signed_by(ca: "Certificate", path: Path) -> "Certificate":
             f"{path} was signed by {found.issuer.rfc4514_string()}, and not by the CA here, "
             f"{ca.subject.rfc4514_string()}"
         ) from None
+    if found == ca:
+        raise InvalidRequest(
+            f"{path} is the CA itself, and brokers would refuse all that it signed: for that, take "
+            "it out of tls.ca.file"
+        )
     return found
 
 
-def _load(path: Path) -> "CertificateRevocationList | None":
+def lists_in(content: bytes) -> "list[CertificateRevocationList]":
+    """All that a PEM file has, one of each CA; `ValueError` if one cannot be read."""
     from cryptography import x509
 
+    _, *found = content.split(_LIST_BEGINS)
+    return [x509.load_pem_x509_crl(_LIST_BEGINS + each) for each in found]
+
+
+def _load(
+    path: Path, key: "EllipticCurvePublicKey"
+) -> "tuple[CertificateRevocationList | None, list[CertificateRevocationList]]":
+    """The list that was signed by this key, and the others."""
     try:
-        return x509.load_pem_x509_crl(path.read_bytes())
+        found = lists_in(path.read_bytes())
     except FileNotFoundError:
-        return None
+        return None, []
     except ValueError:
-        raise InvalidRequest(f"{path} is no list of revoked certificates in PEM form") from None
+        found = []
+    if not found:
+        raise InvalidRequest(f"{path} is no list of revoked certificates in PEM form")
+    own = next((each for each in found if each.is_signature_valid(key)), None)
+    return own, [each for each in found if each is not own]
 
 
 def _number(found: "CertificateRevocationList | None") -> int:

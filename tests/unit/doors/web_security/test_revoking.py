@@ -133,3 +133,26 @@ async def test_a_member_that_may_read_less_is_given_less(
         lambda: _group(admin),
     )
     assert refused.status_code == 403
+
+
+async def test_who_ends_its_own_log_in_is_answered(
+    admin: httpx.AsyncClient, nobody: httpx.AsyncClient
+) -> None:
+    key = (await admin.post("/users/alice/keys", json={"kind": "api"})).json()
+    bearer = {"authorization": f"Bearer {key['token']}"}
+    answer = await nobody.delete(f"/keys/{key['id']}", headers=bearer)
+    assert answer.status_code == 204, answer.text
+    name, password = ALICE
+    begun = await nobody.post("/session", json={"name": name, "password": password})
+    nobody.cookies.clear()
+    session = {
+        "cookie": begun.headers["set-cookie"].partition(";")[0],
+        "sec-fetch-site": "same-origin",
+    }
+    changed = await nobody.patch("/users/alice", json={"password": "another"}, headers=session)
+    assert changed.json() == {"name": "alice"}
+    (await admin.patch("/users/alice", json={"admin": True})).raise_for_status()
+    answer = await nobody.delete("/users/alice", auth=(name, "another"))
+    assert answer.status_code == 204, answer.text
+    for shown in (bearer, session):
+        assert (await nobody.get("/whoami", headers=shown)).status_code == 401

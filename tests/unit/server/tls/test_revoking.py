@@ -8,7 +8,7 @@ from cryptography import x509
 
 from goqueue.model.errors import InvalidRequest
 from goqueue.server.tls.making import make_certificates, make_client_certificate
-from goqueue.server.tls.revoking import REVOKED_FILE, revoke
+from goqueue.server.tls.revoking import REVOKED_FILE, lists_in, revoke
 
 
 def listed(folder: Path) -> x509.CertificateRevocationList:
@@ -47,3 +47,28 @@ def test_what_is_not_of_this_ca_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="cannot be read"):
         revoke(tmp_path / "here", [tmp_path / "missing.pem"])
     assert not (tmp_path / "here" / REVOKED_FILE).exists()
+
+
+def test_lists_of_other_cas_in_the_file_stay(tmp_path: Path) -> None:
+    serials: dict[str, int] = {}
+    for place in ("here", "there"):
+        made = make_certificates(tmp_path / place, ["localhost"], client=place)
+        assert made.client is not None
+        revoke(tmp_path / place, [made.client])
+        certificate = x509.load_pem_x509_certificate(made.client.read_bytes())
+        serials[place] = certificate.serial_number
+    both = tmp_path / "here" / REVOKED_FILE
+    both.write_bytes((tmp_path / "there" / REVOKED_FILE).read_bytes() + both.read_bytes())
+    bobs, _ = make_client_certificate(tmp_path / "here", "bob")
+    bob = x509.load_pem_x509_certificate(bobs.read_bytes()).serial_number
+    revoke(tmp_path / "here", [bobs])
+    here, there = lists_in(both.read_bytes())
+    assert {each.serial_number for each in here} == {serials["here"], bob}
+    assert {each.serial_number for each in there} == {serials["there"]}
+
+
+def test_the_ca_itself_is_not_revoked(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path, ["localhost"])
+    with pytest.raises(InvalidRequest, match="is the CA itself"):
+        revoke(tmp_path, [made.ca])
+    assert not (tmp_path / REVOKED_FILE).exists()

@@ -1,10 +1,10 @@
 """/keys: what programs log in by, at HTTP and at SQS."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Response, delete, get, post
+from litestar import Request, Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter, QueryParameter
@@ -13,6 +13,7 @@ from msgspec import Meta
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.users import TAGS, NameInPath
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.doors.web.callers import let_finish
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import LABEL_MAX_LENGTH, TOKEN_PREFIX, AccessKey, KeyKind
@@ -119,9 +120,12 @@ async def create_key(
 async def delete_key(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],
+    request: Request[Any, Any, Any],
     key_id: Annotated[str, PathParameter(min_length=1, max_length=_ID_MAX_LENGTH)],
 ) -> None:
     """Remove a key; nobody logs in by it any more. Everyone may remove its own."""
+    # It may be the one that this request came with.
+    let_finish(request.scope)
     await service.keys.delete(caller, key_id)
 
 

@@ -1,10 +1,10 @@
 """/users: who can log in."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Response, delete, get, patch, post
+from litestar import Request, Response, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
@@ -14,6 +14,7 @@ from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.credentials import Password, UserName
+from goqueue.doors.web.callers import let_finish
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.tenants import NAME_MAX_LENGTH as TENANT_MAX_LENGTH
@@ -123,6 +124,7 @@ async def describe_user(
 async def change_user(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],
+    request: Request[Any, Any, Any],
     name: NameInPath,
     data: JSONBody[ChangeUser],
 ) -> ChangedUser:
@@ -130,6 +132,9 @@ async def change_user(
     outside means it. Everyone may change its own password."""
     if data.password is UNSET and data.admin is UNSET and data.federated is UNSET:
         raise Refusal(422, "invalid_request", "password, admin, federated: give at least one")
+    if name == caller.principal.name:
+        # A session ends with the password, and a name from outside may be its own no more.
+        let_finish(request.scope)
     # What needs more is asked for first: whoever may not do all of it changes nothing.
     if data.federated is not UNSET:
         await service.users.set_federated(caller, name, data.federated)
@@ -148,9 +153,14 @@ async def change_user(
     opt={"needs": (_CHANGE,)},
 )
 async def delete_user(
-    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: NameInPath
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    request: Request[Any, Any, Any],
+    name: NameInPath,
 ) -> None:
-    """Remove a user with its keys. Its requests that are under way are refused."""
+    """Remove a user with its keys. Its other requests under way are refused."""
+    if name == caller.principal.name:
+        let_finish(request.scope)
     await service.users.delete(caller, name)
 
 
