@@ -89,7 +89,8 @@ _WRITE: Final = Verb.WRITE
 
 
 class Access:
-    """`tenants` has the names of those there are; `user_of` finds users by their names."""
+    """`tenants` has the names of those there are; `user_of` finds users by their names, `topic_of`
+    the name of a topic by its id."""
 
     def __init__(
         self,
@@ -97,8 +98,10 @@ class Access:
         witness: Witness | None = None,
         tenants: Callable[[], Container[str]] = frozenset,
         user_of: Callable[[str], User | None] = lambda _: None,
+        topic_of: Callable[[UUID], str | None] = lambda _: None,
     ) -> None:
         self._rules = rules
+        self._topic_of = topic_of
         self._user_of = user_of
         self._ownership = Ownership(None if rules is None else tenants)
         self.waits = AllowedWaits()
@@ -442,7 +445,9 @@ class Access:
         tenant = caller.principal.tenant
         if tenant or SEPARATOR in name:
             return self._tenant_allows(caller, resource, name, verb)
-        return self._rules is None or allow(self._rules, caller, resource, name, verb)
+        return self._rules is None or allow(
+            self._rules, caller, resource, name, verb, self._topic_of
+        )
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
@@ -477,7 +482,9 @@ class Access:
             told = local(tenant, resource, name)
             if resource is _TOPIC:
                 check_no_separator(told)
-        elif self._rules is None or allow(self._rules, caller, resource, name, verb):
+        elif self._rules is None or allow(
+            self._rules, caller, resource, name, verb, self._topic_of
+        ):
             return
         self._tell_refused(caller, resource, name, verb)
         raise denied(caller, resource, told, verb)
