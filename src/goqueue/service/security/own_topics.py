@@ -28,32 +28,30 @@ def is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     return caller.door is not _KAFKA and resource is Resource.TOPIC and is_internal(name)
 
 
-TopicOf = Callable[[UUID], str | None]
+class OwnTopics:
+    """What rules say, also of these topics; `topic_of` knows the names of topics by their ids."""
 
+    def __init__(self, rules: Rules, topic_of: Callable[[UUID], str | None]) -> None:
+        self._rules = rules
+        self._topic_of = topic_of
 
-def allow(
-    rules: Rules, caller: Caller, resource: Resource, name: str, verb: Verb, topic_of: TopicOf
-) -> bool:
-    """As the rules say; `topic_of` knows the names of topics. To see the audit is to see the
-    cluster; nobody writes it but brokers."""
-    if resource is not _TOPIC or not name.startswith(_OWN):
-        return rules.allows(caller, resource, name, verb)
-    if name == AUDIT_TOPIC:
-        needed = Verb.DESCRIBE if verb in LOOKING else Verb.ALTER
-        return rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, needed)
-    if not rules.allows(caller, resource, name, verb):
-        return False
-    companion = kind_and_owner(name) if verb is Verb.READ else None
-    return companion is None or _reads_owner(rules, caller, topic_of(companion[1]))
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """To see the audit is to see the cluster; nobody writes it but brokers."""
+        if resource is not _TOPIC or not name.startswith(_OWN):
+            return self._rules.allows(caller, resource, name, verb)
+        if name == AUDIT_TOPIC:
+            needed = Verb.DESCRIBE if verb in LOOKING else Verb.ALTER
+            return self._rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, needed)
+        if not self._rules.allows(caller, resource, name, verb):
+            return False
+        companion = kind_and_owner(name) if verb is Verb.READ else None
+        return companion is None or self._reads_owner(caller, self._topic_of(companion[1]))
 
-
-def _reads_owner(rules: Rules, caller: Caller, owner: str | None) -> bool:
-    """What waits for a topic has the topic's messages in it: a rule for all topics does not give
-    those of a tenant, or of a topic that is denied. Who may act as a broker copies all."""
-    if (
-        owner is not None
-        and SEPARATOR not in owner
-        and rules.allows(caller, _TOPIC, owner, Verb.READ)
-    ):
-        return True
-    return rules.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
+    def _reads_owner(self, caller: Caller, owner: str | None) -> bool:
+        """What waits for a topic has the topic's messages in it: a rule for all topics does not
+        give those of a tenant, or of a topic that is denied. Who may act as a broker copies all."""
+        may_copy = Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION
+        if owner is None or SEPARATOR in owner:
+            return self._rules.allows(caller, *may_copy)
+        reads = self._rules.allows(caller, _TOPIC, owner, Verb.READ)
+        return reads or self._rules.allows(caller, *may_copy)
