@@ -1,5 +1,7 @@
 """All operations of a broker, by what they are about."""
 
+from uuid import UUID
+
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.backups import BackupService
@@ -50,7 +52,11 @@ class BrokerService:
             rules = node.security.rules
         witness = node.audit if node.audit.is_on else None
         access = Access(
-            rules, witness, lambda: node.security.image.tenants, node.security.users.find
+            rules,
+            witness,
+            lambda: node.security.image.tenants,
+            node.security.users.find,
+            lambda topic_id: _name_of(node, topic_id),
         )
         if rules is not None:
             node.groups.sees = access.sees_found
@@ -98,3 +104,8 @@ class BrokerService:
     @property
     def config(self) -> BrokerConfig:
         return self.node.config
+
+
+def _name_of(node: Node, topic_id: UUID) -> str | None:
+    topic = node.image.topics_by_id.get(topic_id)
+    return None if topic is None else topic.name

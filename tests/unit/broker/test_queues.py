@@ -909,6 +909,29 @@ def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
     asyncio.run(scenario())
 
 
+def test_a_look_that_need_not_wait_makes_no_task(open_broker: OpenBroker) -> None:
+    """Most looks of readers that poll find nothing, and a task costs half as much again."""
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            assert await receive(broker) == []
+            made: list[asyncio.Task[Any]] = []
+            loop = asyncio.get_running_loop()
+
+            def make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+                task = asyncio.Task(work, loop=loop, **options)
+                made.append(task)
+                return task
+
+            loop.set_task_factory(make)
+            assert await receive(broker) == []
+            loop.set_task_factory(None)
+            assert made == []
+
+    asyncio.run(scenario())
+
+
 def test_a_group_is_deleted_with_its_queues_and_begins_anew(open_broker: OpenBroker) -> None:
     async def drain(broker: Node) -> int:
         taken = await receive(broker)

@@ -1,21 +1,26 @@
 """The log with rules switched on: nothing is stored, read or told without the right for it."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import ANONYMOUS, Caller, Door
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.errors import TopicAccessDenied, TransactionalIdAccessDenied, UnknownTopic
+from goqueue.model.header_names import DELAY_MS
 from goqueue.model.log import FetchPart, Isolation, PageRequest
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import Verb
+from goqueue.model.security.tenants import inner_name
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.log import LogService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.rules import Grant, Granted, topic
+from tests.rules import Grant, Granted, cluster, topic
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -117,3 +122,30 @@ async def test_parts_of_a_fetch_are_refused_one_by_one_in_their_order(
             is_mine = part.topic == "mine"
             assert isinstance(part.error, TopicAccessDenied) != is_mine
             assert bool(part.data) == is_mine
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+async def test_what_waits_for_a_topic_is_read_with_the_right_to_the_topic(
+    open_broker: OpenBroker, tenant: str
+) -> None:
+    reader = Caller(principal=ANONYMOUS, door=Door.KAFKA)
+    name = inner_name(tenant, "mine")
+    async with open_broker() as node:
+        owner = replace(ANYONE, principal=ANONYMOUS._replace(tenant=tenant))
+        service = BrokerService(node)
+        await service.topics.create(owner, NewTopic(name=name, partitions=1))
+        delayed = NewRecord(value=b"canary", headers=((DELAY_MS, b"60000"),))
+        await service.publishing.publish(owner, name, [delayed])
+        waiting = companion_of(DELAYED, node.image.topics[name].id)
+        every = [topic(each, Verb.READ) for each in (waiting, "others", "missing")]
+        with pytest.raises(TopicAccessDenied):
+            with_rights(node, *every).producers(reader, waiting, 0)
+        copying = with_rights(node, *every, cluster(Verb.CLUSTER_ACTION))
+        assert copying.producers(reader, waiting, 0) == []
+
+        reading = with_rights(node, *every, topic("mine", Verb.READ), topic(name, Verb.READ))
+        if tenant:
+            with pytest.raises(TopicAccessDenied):
+                reading.producers(reader, waiting, 0)
+        else:
+            assert reading.producers(reader, waiting, 0) == []

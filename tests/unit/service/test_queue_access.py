@@ -1,11 +1,14 @@
 """Queues with rules switched on: nothing is taken, settled or told without the rights for it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import ANONYMOUS
 from goqueue.model.errors import AccessDenied, GroupAccessDenied, TopicAccessDenied
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
@@ -136,3 +139,21 @@ async def test_a_dead_letter_does_not_open_a_topic_that_may_not_be_written(
         allowed = with_rights(node, *rights, topic("others", Verb.WRITE))
         assert await allowed.redrive(ANYONE, "jobs") == (1, 0, 0)
         assert node.partition("others", 0).high_watermark == 1
+
+
+async def test_dead_letters_of_a_tenant_have_its_own_names_in_them(
+    open_broker: OpenBroker,
+) -> None:
+    anne = replace(ANYONE, principal=ANONYMOUS._replace(tenant="acme"))
+    async with open_broker() as node:
+        service = BrokerService(node)
+        await service.topics.create(anne, NewTopic(name="acme@jobs", partitions=1))
+        await service.publishing.publish(anne, "acme@jobs", [NewRecord(value=b"dead")])
+        [delivery] = await service.queues.receive(anne, "acme@workers", "acme@jobs", RECEIVE)
+        rejected = settle_all([delivery.receipt], AckAction.REJECT)
+        await service.queues.settle(anne, "acme@workers", rejected)
+        while not (letters := await service.queues.dead_letters(anne, "acme@jobs", limit=1)):
+            await asyncio.sleep(0.005)
+        told = b" ".join(value or b"" for _, value in letters[0].record.headers)
+        assert b"workers" in told
+        assert b"acme" not in told

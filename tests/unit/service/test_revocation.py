@@ -10,7 +10,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.broker.queues.share import fetching
-from goqueue.doors.kafka.eager import begin
+from goqueue.eager import begin
 from goqueue.model.caller import Caller, Door, Principal
 from goqueue.model.errors import GroupAccessDenied, TopicAccessDenied
 from goqueue.model.groups.hosted_members import CooperativeJoin, MemberPoll, OffsetReset

@@ -1,7 +1,9 @@
 """Who may produce under which transactional ids, and what belongs to whose transaction."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from goqueue.model.groups.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from goqueue.model.log import Published
 from goqueue.model.names import topic_partition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import Verb
@@ -239,3 +242,35 @@ async def test_markers_are_written_by_those_who_act_for_the_cluster(broker: Node
             ANYONE, place, marker, producer_id=1, producer_epoch=0, bumps_epoch=False
         )
     assert broker.partition("open", 0).log_end_offset == 0
+
+
+async def test_who_names_the_producer_of_somebody_else_does_not_hold_it_up(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of producers are small numbers, and a topic of one's own may wait for its replicas."""
+    async with open_broker() as node:
+        service = BrokerService(node)
+        for name in ("mine", "others"):
+            await service.topics.create(ANYONE, NewTopic(name=name, partitions=1))
+        produce: Any = node.log.produce
+        waits = asyncio.Event()
+
+        async def slow(name: str, *given: Any, **options: Any) -> Any:
+            if name == "others":
+                waits.set()
+                await asyncio.Event().wait()
+            return await produce(name, *given, **options)
+
+        monkeypatch.setattr(node.log, "produce", slow)
+
+        async def publish(name: str) -> list[Published]:
+            records = [NewRecord(value=b"v")]
+            return await service.producers.publish_idempotent(
+                ANYONE, 7, 0, name, records, [0], sequence=None
+            )
+
+        waiting = asyncio.create_task(publish("others"))
+        await waits.wait()
+        async with asyncio.timeout(60):
+            assert [each.offset for each in await publish("mine")] == [0]
+        waiting.cancel()

@@ -119,7 +119,7 @@ class DeadLetters:
         continued = buried(trace, death, [record for record, _ in dead])
         letters: list[Letter] = []
         for (record, more), story in zip(dead, continued, strict=True):
-            copy_id = _copy_id(death, record.offset)
+            copy_id = _copy_id(source, death, record.offset)
             copy = _copy(source, death, record, more, copy_id, now_ms)
             letters.append(Letter(copy_id, copy, story))
         request = BuryLetters(own_write(target, OwnWork.DEAD_LETTERS), index, letters)
@@ -226,8 +226,10 @@ class DeadLetters:
         return known
 
 
-def _copy_id(death: DeadLetter, offset: int) -> bytes:
+def _copy_id(source: TopicView, death: DeadLetter, offset: int) -> bytes:
+    """By names of the tenant, as the other headers; its letters are in topics of its own."""
     group, topic_id, partition = death.queue
+    group = local_name(tenant_of_topic(source.name), group)
     return f"{group}/{topic_id}/{partition}/{death.generation}/{offset}".encode()
 
 

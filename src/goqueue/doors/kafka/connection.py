@@ -19,7 +19,6 @@ from typing import Final, cast
 from goqueue.doors.kafka import holds
 from goqueue.doors.kafka.broker_calls import BrokerCalls
 from goqueue.doors.kafka.connection_quota import ConnectionQuota
-from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
@@ -37,6 +36,7 @@ from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.doors.loop_time import timed
+from goqueue.eager import begin
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.calls import CALL_API_KEY
 from goqueue.model.security.quotas import LimitReached

@@ -88,14 +88,13 @@ async def _wait(
     is_read = False
     try:
         await asyncio.wait({receiving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        is_read = not leaving.done() or call.closing.is_set()
-        return receiving.result() if receiving.done() and is_read else []
+        is_read = receiving.done() and (not leaving.done() or call.closing.is_set())
+        return receiving.result() if is_read else []
     finally:
         receiving.cancel()
         leaving.cancel()
         if not is_read:
             hand_back(receiving, partial(queues.give_back, SQS_GROUP))
-        await asyncio.gather(receiving, leaving, return_exceptions=True)
 
 
 # --- one message --------------------------------------------------------------------------

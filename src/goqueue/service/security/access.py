@@ -72,7 +72,7 @@ from goqueue.model.transactions.messages import AddPartitions
 from goqueue.service.security.allowed_waits import AllowedWaits
 from goqueue.service.security.denials import denied, word
 from goqueue.service.security.own_groups import check_not_own
-from goqueue.service.security.own_topics import LOOKING, allow, is_inner
+from goqueue.service.security.own_topics import LOOKING, OwnTopics, is_inner
 from goqueue.service.security.ownership import OF_TENANTS, Ownership, local
 from goqueue.service.security.rule_asking import Rules
 from goqueue.service.security.witness import Witness
@@ -89,7 +89,7 @@ _WRITE: Final = Verb.WRITE
 
 
 class Access:
-    """`tenants` has the names of those there are; `user_of` finds users by their names."""
+    """`tenants` has the names of those there are; `user_of`, `topic_of` find users and topics."""
 
     def __init__(
         self,
@@ -97,8 +97,10 @@ class Access:
         witness: Witness | None = None,
         tenants: Callable[[], Container[str]] = frozenset,
         user_of: Callable[[str], User | None] = lambda _: None,
+        topic_of: Callable[[UUID], str | None] = lambda _: None,
     ) -> None:
         self._rules = rules
+        self._topics = None if rules is None else OwnTopics(rules, topic_of)
         self._user_of = user_of
         self._ownership = Ownership(None if rules is None else tenants)
         self.waits = AllowedWaits()
@@ -439,18 +441,16 @@ class Access:
         """For lists, from which what the caller may not see is left out."""
         if verb is _READ and is_inner(caller, resource, name):
             return False
-        tenant = caller.principal.tenant
-        if tenant or SEPARATOR in name:
+        if caller.principal.tenant or SEPARATOR in name:
             return self._tenant_allows(caller, resource, name, verb)
-        return self._rules is None or allow(self._rules, caller, resource, name, verb)
+        return self._topics is None or self._topics.allows(caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
         return lambda name: self.allows(caller, resource, name, verb)
 
     def _has_every_right(self, caller: Caller) -> bool:
-        is_bound = self._rules is not None or caller.principal.tenant
-        return not is_bound and caller.door is _KAFKA
+        return self._rules is None and not caller.principal.tenant and caller.door is _KAFKA
 
     def _tenant_allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """Of callers, and of names, that may belong to a tenant."""
@@ -477,7 +477,7 @@ class Access:
             told = local(tenant, resource, name)
             if resource is _TOPIC:
                 check_no_separator(told)
-        elif self._rules is None or allow(self._rules, caller, resource, name, verb):
+        elif self._topics is None or self._topics.allows(caller, resource, name, verb):
             return
         self._tell_refused(caller, resource, name, verb)
         raise denied(caller, resource, told, verb)

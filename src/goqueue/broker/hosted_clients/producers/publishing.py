@@ -50,13 +50,18 @@ PRODUCE_IN_SEQUENCE: Final = Method(
 )
 
 
+# Of a producer, in a partition.
+_Sequence = tuple[int, str, int]
+
+
 class ProducerPublishing:
     def __init__(self, log: Log, led: LedPartitions, calls: Calls) -> None:
         self._log = log
         self._led = led
         self._calls = calls
-        # Sequences are given out one request at a time; a lock goes when nobody holds it.
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        # Sequences are given out one request at a time; a lock goes when nobody holds it. Of each
+        # partition by itself: anybody may name a producer's id, for topics of its own.
+        self._locks: WeakValueDictionary[_Sequence, asyncio.Lock] = WeakValueDictionary()
         calls.serve(PRODUCE, self._produce_here)
         calls.serve(PRODUCE_IN_SEQUENCE, self._produce_here)
 
@@ -90,7 +95,8 @@ class ProducerPublishing:
 
     async def _produce_here(self, asked: ProduceOnce) -> Produced:
         try:
-            async with self._locks.setdefault(asked.writer.producer_id, asyncio.Lock()):
+            sequence = (asked.writer.producer_id, asked.topic, asked.index)
+            async with self._locks.setdefault(sequence, asyncio.Lock()):
                 return await self._append(asked)
         except TransactionRefused as error:
             # The coordinator is asked before anything is appended.

@@ -20,6 +20,7 @@ from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.queues.share.reading import FoundBatches, ShareReader
 from goqueue.broker.queues.tracing import note_acquired, note_expired
 from goqueue.broker.runtime.shard import StateShard, timed
+from goqueue.eager import begin
 from goqueue.model.errors import GoQueueError, UnknownTopic, UnknownTopicId
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
@@ -97,7 +98,9 @@ class ShareFetching:
     ) -> list[ShareFetched]:
         """What it brings for a member that has gone meanwhile, or whose right has ended, is given
         back: it takes time where others must have it."""
-        acquiring = asyncio.create_task(_acquire(seen, batch_size))
+        acquiring = begin(_acquire(seen, batch_size))
+        if not isinstance(acquiring, asyncio.Task):
+            return acquiring
         try:
             return await asyncio.shield(acquiring)
         except asyncio.CancelledError:

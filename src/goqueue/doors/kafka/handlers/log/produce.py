@@ -10,7 +10,6 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.coordinator_errors import transaction_code
-from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.leader_hints import LeaderHints
@@ -18,6 +17,7 @@ from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestCon
 from goqueue.doors.kafka.produced_batch import check_one_batch
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.eager import begin
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,

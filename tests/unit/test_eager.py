@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goqueue.doors.kafka.eager import begin
+from goqueue.eager import begin
 
 pytestmark = pytest.mark.anyio
 
