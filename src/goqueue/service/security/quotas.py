@@ -16,7 +16,7 @@ from goqueue.model.security.quotas import (
     QuotaUsage,
 )
 from goqueue.model.security.tenants import SEPARATOR
-from goqueue.model.security.users import BROKER_KIND
+from goqueue.model.security.users import BROKER_KIND, BROKERS_USER
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
 from goqueue.state.quotas.bucket import Bucket as LedgerBucket
@@ -33,6 +33,9 @@ def party_of(principal: Principal) -> str:
     """With whom a caller takes turns as one: its tenant, else the user. Empty: with nobody."""
     if principal.tenant:
         return principal.tenant + SEPARATOR
+    if principal.kind == BROKER_KIND:
+        # A user may have the name that they have.
+        return BROKERS_USER
     return "" if principal == ANONYMOUS else principal.name
 
 
