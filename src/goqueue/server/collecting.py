@@ -14,6 +14,7 @@ import logging
 import resource
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -78,8 +79,9 @@ class Collecting:
 
 
 def _peak_bytes() -> int:
-    """Linux keeps `ru_maxrss` over exec(2): it would be that of a large parent, too."""
-    if _STATUS.exists():
+    """Linux keeps `ru_maxrss` over exec(2): it would be that of a large parent, too. It does where
+    there is no such file, or no descriptor left to read it by: clients took them all."""
+    with suppress(OSError):
         for line in _STATUS.read_bytes().splitlines():
             if line.startswith(b"VmHWM:"):
                 return int(line.split()[1]) * 1024

@@ -55,8 +55,43 @@ asyncio.run(main())
 """
 
 
-def test_what_lives_long_is_looked_at_when_the_process_has_grown() -> None:
+WITHOUT_FILES = """
+import asyncio, os, resource
+from goqueue.server import collecting
+
+async def main():
+    taken_over = collecting.Collecting()
+    taken_over.start()
+    taken_over.stop()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    opened = []
+    try:
+        while True:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    # As by its timer, which is set anew.
+    taken_over.look()
+    assert taken_over._timer is not None
+    taken_over.stop()
+    for each in opened:
+        os.close(each)
+    print("done")
+
+asyncio.run(main())
+"""
+
+
+def run(program: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.stdout == "done\n", ended.stderr
+
+
+def test_what_lives_long_is_looked_at_when_the_process_has_grown() -> None:
+    run(PROGRAM)
+
+
+def test_a_flood_of_connections_that_takes_all_file_descriptors_does_not_end_it() -> None:
+    run(WITHOUT_FILES)

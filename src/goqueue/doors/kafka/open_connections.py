@@ -50,6 +50,12 @@ class OpenConnections(Generic[T]):
         if self._places is not None:
             self._places.known(connection, party)
 
+    def spare(self, connection: T) -> None:
+        """It is a broker's: there are few, and nobody is served without them. So they have places
+        beside those of clients, and never make room."""
+        if self._places is not None:
+            self._places.leave(connection)
+
     def __len__(self) -> int:
         return len(self._open)
 

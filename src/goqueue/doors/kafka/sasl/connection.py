@@ -12,6 +12,7 @@ from goqueue.doors.kafka.sasl.token_frames import TokenExchange
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.model.caller import Principal
 from goqueue.model.fairness.parties import party_of
+from goqueue.model.security.users import BROKERS
 from goqueue.service.security.sasl.log_ins import is_private
 
 _API_KEY: Final = struct.Struct(">h")
@@ -76,7 +77,10 @@ class SecuredConnection(Connection):
     def logged_in(self, principal: Principal) -> None:
         self._until_logged_in.cancel()
         self._caller = replace(self._caller, principal=principal)
-        self._connections.known(self, party_of(principal))
+        if principal == BROKERS:
+            self._connections.spare(self)
+        else:
+            self._connections.known(self, party_of(principal))
         self._frames.hold_to(self._limits)
 
     def end_after_answers(self, reason: str) -> None:
