@@ -5,10 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from goqueue.broker.hosted_clients.members import register
 from goqueue.broker.security import keys, rules, tokens, users
 from goqueue.model.caller import Caller, Principal
-from goqueue.model.errors import ClusterAccessDenied, PolicyViolation, TooManyGroups
-from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.errors import (
+    ClusterAccessDenied,
+    Overloaded,
+    PolicyViolation,
+    TooManyGroups,
+)
+from goqueue.model.groups.hosted_members import CooperativeJoin
+from goqueue.model.groups.messages import Client, OffsetCommit, OffsetToCommit
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
@@ -57,7 +64,7 @@ async def made_until_refused(service: BrokerService, make: Make, caller: Caller)
     for number in range(CAPACITY + 1):
         try:
             await make(service, caller, number)
-        except (PolicyViolation, TooManyGroups):
+        except (PolicyViolation, TooManyGroups, Overloaded):
             return number
     raise AssertionError("nothing is bounded")
 
@@ -163,6 +170,36 @@ async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, ma
         assert few >= CAPACITY // 2 // 3 - 1
         for number in range(CAPACITY // 2 // 3 - 2):
             await make(service, ROOT, number)
+
+
+async def make_member(service: BrokerService, caller: Caller, _: int) -> str:
+    group, topic = (inner_name(caller.principal.tenant, each) for each in ("g", "a"))
+    wanted = CooperativeJoin(group_id=group, topics=(topic,), client=Client())
+    return (await service.members.join_cooperative(caller, wanted)).member_id
+
+
+async def test_of_members_that_poll_over_http(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "MEMBERS_MAX", CAPACITY)
+    async with open_broker(**SECURED) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        for caller in (boss("acme"), boss("zeta"), ROOT):
+            name = inner_name(caller.principal.tenant, "a")
+            await service.topics.create(caller, NewTopic(name=name))
+        first = await make_member(service, boss("acme"), 0)
+        many = 1 + await made_until_refused(service, make_member, boss("acme"))
+        assert CAPACITY / 2 <= many < CAPACITY - 5
+        # Who has a place keeps it, whatever its tenant has.
+        group, topic = inner_name("acme", "g"), inner_name("acme", "a")
+        again = CooperativeJoin(
+            group_id=group, topics=(topic,), member_id=first, client=Client(client_id="b")
+        )
+        await service.members.join_cooperative(boss("acme"), again)
+        for caller in (boss("zeta"), ROOT):
+            for number in range(CAPACITY // 2 // 3):
+                await make_member(service, caller, number)
 
 
 async def test_administrators_of_tenants_have_nothing_to_do_with_quotas(

@@ -51,6 +51,10 @@ class NamedShares:
         self._held.add(party, count)
         return True
 
+    def count_again(self) -> None:
+        """Many have gone at once: the next one is let in by what is left."""
+        self._counted_ms = -math.inf
+
     @staticmethod
     def _party(name: str, tenants: Collection[str]) -> str:
         tenant, separator, _ = name.partition(SEPARATOR)
