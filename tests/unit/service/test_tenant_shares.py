@@ -7,6 +7,7 @@ import pytest
 
 from goqueue.broker.hosted_clients.members import register
 from goqueue.broker.security import keys, rules, tokens, users
+from goqueue.broker.transactions.transactions import ALWAYS_TAKEN_PARTITIONS
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.errors import (
     ClusterAccessDenied,
@@ -14,8 +15,10 @@ from goqueue.model.errors import (
     PolicyViolation,
     TooManyGroups,
 )
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import CooperativeJoin
 from goqueue.model.groups.messages import Client, OffsetCommit, OffsetToCommit
+from goqueue.model.names import topic_partition
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
@@ -23,7 +26,7 @@ from goqueue.model.security.quotas import QuotaChange, QuotaEntity
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.model.topics import NewTopic
-from goqueue.model.transactions.messages import InitProducerId
+from goqueue.model.transactions.messages import AddPartitions, InitProducerId
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
@@ -31,6 +34,8 @@ from tests.unit.broker.conftest import OpenBroker
 pytestmark = pytest.mark.anyio
 
 CAPACITY = 40
+MANY_PARTITIONS = ALWAYS_TAKEN_PARTITIONS + 1
+NOTE_BYTES = 4_000
 SECURED = {"security__enabled": "true", "super__users": "User:root"}
 ROOT = replace(ANYONE, principal=Principal("User", "root"))
 ALICE = replace(ANYONE, principal=Principal("User", "alice"))
@@ -137,8 +142,35 @@ async def make_queue(service: BrokerService, caller: Caller, number: int) -> Non
 
 async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:
     name = inner_name(caller.principal.tenant, f"t{number}")
-    wanted = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    wanted = InitProducerId(transactional_id=name, timeout_ms=60_000)
     await service.transactions.init_producer_id(caller, wanted)
+
+
+async def make_transaction(service: BrokerService, caller: Caller, number: int) -> None:
+    """With more partitions than every transaction may have."""
+    tenant = caller.principal.tenant
+    name, topic = inner_name(tenant, f"t{number}"), inner_name(tenant, "a")
+    wanted = InitProducerId(transactional_id=name, timeout_ms=60_000)
+    made = await service.transactions.init_producer_id(caller, wanted)
+    request = AddPartitions(
+        transactional_id=name,
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        partitions=frozenset(topic_partition(topic, each) for each in range(MANY_PARTITIONS)),
+    )
+    await service.transactions.add_partitions(caller, request)
+
+
+async def make_note(service: BrokerService, caller: Caller, number: int) -> None:
+    """Beside a committed offset."""
+    tenant = caller.principal.tenant
+    offset = OffsetToCommit(
+        topic=inner_name(tenant, "a"), partition=0, offset=1, metadata="x" * NOTE_BYTES
+    )
+    commit = OffsetCommit(group_id=inner_name(tenant, f"g{number}"), offsets=(offset,))
+    (result,) = (await service.groups.commit(caller, commit)).partitions
+    if result.error is not GroupError.NONE:
+        raise TooManyGroups(result.error.name)
 
 
 async def make_topic(service: BrokerService, caller: Caller, number: int) -> None:
@@ -147,17 +179,22 @@ async def make_topic(service: BrokerService, caller: Caller, number: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("setting", "make"),
+    ("setting", "make", "per_make"),
     [
-        ("max__groups", make_group),
-        ("max__queues", make_queue),
-        ("max__transactional__ids", make_transactional_id),
-        ("max__partitions__per__broker", make_topic),
+        ("max__groups", make_group, 1),
+        ("max__queues", make_queue, 1),
+        ("max__transactional__ids", make_transactional_id, 1),
+        ("max__transaction__partitions", make_transaction, MANY_PARTITIONS),
+        ("max__partitions__per__broker", make_topic, 2),
+        # With names, numbers and objects around it.
+        ("all__groups__max__bytes", make_note, NOTE_BYTES + 380),
     ],
 )
-async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, make: Make) -> None:
-    per_make = 2 if make is make_topic else 1
-    limit = {setting: str(CAPACITY * per_make), "num__partitions": "1"}
+async def test_of_what_names_belong_to(
+    open_broker: OpenBroker, setting: str, make: Make, per_make: int
+) -> None:
+    partitions = MANY_PARTITIONS if make is make_transaction else 1
+    limit = {setting: str(CAPACITY * per_make), "num__partitions": str(partitions)}
     async with open_broker(**SECURED, **limit) as node:
         service = BrokerService(node)
         await begin(service, "acme", "zeta")

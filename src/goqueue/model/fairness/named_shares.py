@@ -44,8 +44,8 @@ class NamedShares:
             self._counted_ms = now_ms
             self._held = Headcount()
             for each, number in counted():
-                self._held.add(self._party(each, tenants), number)
-        party = self._party(name, tenants)
+                self._held.add(party_of(each, tenants), number)
+        party = party_of(name, tenants)
         if not shares.may_add(party, self._held, len(tenants) + 1, count=count):
             return False
         self._held.add(party, count)
@@ -55,7 +55,13 @@ class NamedShares:
         """Many have gone at once: the next one is let in by what is left."""
         self._counted_ms = -math.inf
 
-    @staticmethod
-    def _party(name: str, tenants: Collection[str]) -> str:
-        tenant, separator, _ = name.partition(SEPARATOR)
-        return tenant if separator and tenant in tenants else ""
+
+def owner_of(name: str) -> str:
+    """Of a tenant's: the tenant. Others may begin with something else."""
+    owner, separator, _ = name.partition(SEPARATOR)
+    return owner if separator else ""
+
+
+def party_of(name: str, tenants: Collection[str]) -> str:
+    owner = owner_of(name)
+    return owner if owner in tenants else ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from goqueue.model.fairness.amounts import Amounts
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CompleteTransaction,
@@ -91,7 +92,7 @@ class GroupMachine:
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
-        spare_bytes: Callable[[], int] = lambda: INT32_MAX,
+        spare_bytes: Callable[[str], int] = lambda _group_id: INT32_MAX,
         sees: Sees = lambda _viewer, _name: True,
     ) -> None:
         self._registry = Registry(settings, new_id, spare_bytes, regexes=RegexCache(sees))
@@ -123,10 +124,21 @@ class GroupMachine:
 
     @property
     def held_bytes(self) -> int:
-        """What is stored, and what members of the classic protocol said: that is stored only when
-        their rebalance is over, and kept in memory apart from it."""
-        return self._stored.total + sum(
-            group.subscription_bytes + OBJECT_BYTES * len(group.members)
+        return self._stored.held.total + sum(each for _, each in self._said_bytes())
+
+    @property
+    def held_by_owners(self) -> tuple[Amounts, Amounts]:
+        """As `held_bytes`, with whose they are."""
+        said = Amounts()
+        for group_id, size in self._said_bytes():
+            said.add(group_id, size)
+        return self._stored.held, said
+
+    def _said_bytes(self) -> Iterator[tuple[str, int]]:
+        """By members of the classic protocol: it is stored only when their rebalance is over, and
+        kept in memory apart from that."""
+        return (
+            (group.group_id, group.subscription_bytes + OBJECT_BYTES * len(group.members))
             for group in self._registry.groups.values()
             if isinstance(group, ClassicGroup)
         )
@@ -136,7 +148,7 @@ class GroupMachine:
     def replay(self, record: StateRecord) -> None:
         key = decode_key(record.key)
         self._replayers[type(key)](key, record.value)
-        self._stored.replayed(record)
+        self._stored.replayed(key.group, record)
 
     def loaded(self, now_ms: int) -> Outcome:
         out = Outcome()
