@@ -209,6 +209,36 @@ async def test_of_what_names_belong_to(
             await make(service, ROOT, number)
 
 
+async def make_small_topic(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"t{number}")
+    await service.topics.create(caller, NewTopic(name=name))
+
+
+async def test_administrators_of_the_cluster_have_a_reserve_of_partitions(
+    open_broker: OpenBroker,
+) -> None:
+    limit = {"max__partitions__per__broker": str(CAPACITY), "num__partitions": "1"}
+    async with open_broker(**SECURED, **limit) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        may_create = Rule(
+            resource=Resource.TOPIC, name="*", principal="User:alice", verb=Verb.CREATE
+        )
+        await service.rules.add(ROOT, [may_create])
+        counts = [
+            await made_until_refused(service, make_small_topic, caller)
+            for caller in (boss("acme"), boss("zeta"), ALICE)
+        ]
+        made, open_to_all = sum(counts), CAPACITY * 19 // 20
+        assert made <= open_to_all
+        for number in range(open_to_all - made):
+            await make_small_topic(service, ROOT, CAPACITY + number)
+        with pytest.raises(PolicyViolation, match="the last 2 are for administrators"):
+            await make_small_topic(service, ALICE, CAPACITY)
+        for number in range(CAPACITY - open_to_all):
+            await make_small_topic(service, ROOT, 2 * CAPACITY + number)
+
+
 async def make_member(service: BrokerService, caller: Caller, _: int) -> str:
     group, topic = (inner_name(caller.principal.tenant, each) for each in ("g", "a"))
     wanted = CooperativeJoin(group_id=group, topics=(topic,), client=Client())

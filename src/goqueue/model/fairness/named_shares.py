@@ -32,11 +32,14 @@ class NamedShares:
         now_ms: float,
         *,
         count: int = 1,
+        reserve: int = 0,
+        is_administrator: bool = False,
     ) -> bool:
         """Whether the one to whom `name` belongs may have `count` more where there are `total`;
-        then they are counted as made. `counted` are all names, with how many each stands for."""
-        shares, tenants = Shares(capacity), self._tenants()
-        if total + count > capacity:
+        then they are counted as made. `counted` are all names, with how many each stands for.
+        `is_administrator`: who asks may use the reserve."""
+        shares, tenants = Shares(capacity, reserve), self._tenants()
+        if total + count > capacity - (0 if is_administrator else reserve):
             return False
         if not tenants or total + count <= shares.is_free_below:
             return True
@@ -46,7 +49,13 @@ class NamedShares:
             for each, number in counted():
                 self._held.add(party_of(each, tenants), number)
         party = party_of(name, tenants)
-        if not shares.may_add(party, self._held, len(tenants) + 1, count=count):
+        if not shares.may_add(
+            party,
+            self._held,
+            len(tenants) + 1,
+            count=count,
+            is_administrator=is_administrator,
+        ):
             return False
         self._held.add(party, count)
         return True
