@@ -58,7 +58,7 @@ from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import AnyGroup, Registry, Timer
 from goqueue.state.groups.replay import replayers
-from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
+from goqueue.state.groups.room import StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
@@ -124,24 +124,15 @@ class GroupMachine:
 
     @property
     def held_bytes(self) -> int:
-        return self._stored.held.total + sum(each for _, each in self._said_bytes())
+        return self._stored.held.total + sum(each for _, each in self._registry.said_bytes())
 
     @property
     def held_by_owners(self) -> tuple[Amounts, Amounts]:
         """As `held_bytes`, with whose they are."""
         said = Amounts()
-        for group_id, size in self._said_bytes():
+        for group_id, size in self._registry.said_bytes():
             said.add(group_id, size)
         return self._stored.held, said
-
-    def _said_bytes(self) -> Iterator[tuple[str, int]]:
-        """By members of the classic protocol: it is stored only when their rebalance is over, and
-        kept in memory apart from that."""
-        return (
-            (group.group_id, group.subscription_bytes + OBJECT_BYTES * len(group.members))
-            for group in self._registry.groups.values()
-            if isinstance(group, ClassicGroup)
-        )
 
     # --- the machine ----------------------------------------------------------------------
 

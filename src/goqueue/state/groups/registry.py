@@ -124,6 +124,15 @@ class Registry:
             return
         raise Refused(GroupError.GROUP_MAX_SIZE_REACHED, f"subscription: beyond {limit}")
 
+    def said_bytes(self) -> Iterator[tuple[str, int]]:
+        """By members of the classic protocol: it is stored only when their rebalance is over, and
+        kept in memory apart from that."""
+        return (
+            (group.group_id, group.subscription_bytes + OBJECT_BYTES * len(group.members))
+            for group in self.groups.values()
+            if isinstance(group, ClassicGroup)
+        )
+
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)
 
