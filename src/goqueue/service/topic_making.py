@@ -11,7 +11,7 @@ from goqueue.service.security.audited import audited
 
 class TopicMaking:
     def __init__(self, node: Node, access: Access) -> None:
-        self._limited = LimitedTopics(node)
+        self._limited = LimitedTopics(node, access.administers_cluster)
         self._access = access
 
     # Whoever asks for a topic that is not there, and not made, changes nothing.

@@ -25,7 +25,7 @@ class TopicService:
         self._log = node.log_anywhere
         self._news = node.news
         self._node = node
-        self._limited = LimitedTopics(node)
+        self._limited = LimitedTopics(node, access.administers_cluster)
         self._access = access
         self._making = TopicMaking(node, access)
 

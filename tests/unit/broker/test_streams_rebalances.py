@@ -22,7 +22,7 @@ class WatchedWorld(StreamsWorld):
         machine = WatchedGroupMachine(
             self.settings,
             self.new_id,
-            lambda: 2**40,
+            lambda _group_id: 2**40,
             lambda _viewer, _name: True,
             stats=self.stats,
             clock_ms=lambda: self.now_ms,

@@ -50,7 +50,7 @@ async def test_a_tenant_has_no_say_in_who_is_federated(open_broker: OpenBroker) 
             await service.users.create(BOSS, "dave", "of acme", is_federated=True)
         with pytest.raises(ClusterAccessDenied):
             await service.users.set_federated(BOSS, "carol", True)
-        assert not any(each.is_federated for each in service.users.users(ANYONE))
+        assert not any(each.is_federated for each in await service.users.users(ANYONE))
 
 
 async def test_a_federated_user_is_meant_in_its_tenant_until_it_is_no_more(
@@ -109,7 +109,7 @@ async def test_who_has_the_name_of_a_tenants_user_has_nothing_of_its(
         assert token.token.tenant == "acme"
 
         limited, outside = BrokerService(node, Granted()), as_caller(CAROL_OUTSIDE)
-        assert not limited.keys.keys(outside)
+        assert not await limited.keys.keys(outside)
         assert not limited.tokens.tokens(outside, None, by_token=False)
         with pytest.raises(TokenNotOwned):
             await limited.tokens.expire(outside, token.hmac, None, by_token=False)

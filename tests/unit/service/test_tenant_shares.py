@@ -5,10 +5,20 @@ from dataclasses import replace
 
 import pytest
 
+from goqueue.broker.hosted_clients.members import register
 from goqueue.broker.security import keys, rules, tokens, users
+from goqueue.broker.transactions.transactions import ALWAYS_TAKEN_PARTITIONS
 from goqueue.model.caller import Caller, Principal
-from goqueue.model.errors import ClusterAccessDenied, PolicyViolation, TooManyGroups
-from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.errors import (
+    ClusterAccessDenied,
+    Overloaded,
+    PolicyViolation,
+    TooManyGroups,
+)
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.hosted_members import CooperativeJoin
+from goqueue.model.groups.messages import Client, OffsetCommit, OffsetToCommit
+from goqueue.model.names import topic_partition
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import KeyKind
@@ -16,7 +26,7 @@ from goqueue.model.security.quotas import QuotaChange, QuotaEntity
 from goqueue.model.security.rules import Rule
 from goqueue.model.security.tenants import inner_name
 from goqueue.model.topics import NewTopic
-from goqueue.model.transactions.messages import InitProducerId
+from goqueue.model.transactions.messages import AddPartitions, InitProducerId
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
@@ -24,6 +34,8 @@ from tests.unit.broker.conftest import OpenBroker
 pytestmark = pytest.mark.anyio
 
 CAPACITY = 40
+MANY_PARTITIONS = ALWAYS_TAKEN_PARTITIONS + 1
+NOTE_BYTES = 4_000
 SECURED = {"security__enabled": "true", "super__users": "User:root"}
 ROOT = replace(ANYONE, principal=Principal("User", "root"))
 ALICE = replace(ANYONE, principal=Principal("User", "alice"))
@@ -57,7 +69,7 @@ async def made_until_refused(service: BrokerService, make: Make, caller: Caller)
     for number in range(CAPACITY + 1):
         try:
             await make(service, caller, number)
-        except (PolicyViolation, TooManyGroups):
+        except (PolicyViolation, TooManyGroups, Overloaded):
             return number
     raise AssertionError("nothing is bounded")
 
@@ -135,8 +147,35 @@ async def make_sqs_queue(service: BrokerService, caller: Caller, number: int) ->
 
 async def make_transactional_id(service: BrokerService, caller: Caller, number: int) -> None:
     name = inner_name(caller.principal.tenant, f"t{number}")
-    wanted = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    wanted = InitProducerId(transactional_id=name, timeout_ms=60_000)
     await service.transactions.init_producer_id(caller, wanted)
+
+
+async def make_transaction(service: BrokerService, caller: Caller, number: int) -> None:
+    """With more partitions than every transaction may have."""
+    tenant = caller.principal.tenant
+    name, topic = inner_name(tenant, f"t{number}"), inner_name(tenant, "a")
+    wanted = InitProducerId(transactional_id=name, timeout_ms=60_000)
+    made = await service.transactions.init_producer_id(caller, wanted)
+    request = AddPartitions(
+        transactional_id=name,
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        partitions=frozenset(topic_partition(topic, each) for each in range(MANY_PARTITIONS)),
+    )
+    await service.transactions.add_partitions(caller, request)
+
+
+async def make_note(service: BrokerService, caller: Caller, number: int) -> None:
+    """Beside a committed offset."""
+    tenant = caller.principal.tenant
+    offset = OffsetToCommit(
+        topic=inner_name(tenant, "a"), partition=0, offset=1, metadata="x" * NOTE_BYTES
+    )
+    commit = OffsetCommit(group_id=inner_name(tenant, f"g{number}"), offsets=(offset,))
+    (result,) = (await service.groups.commit(caller, commit)).partitions
+    if result.error is not GroupError.NONE:
+        raise TooManyGroups(result.error.name)
 
 
 async def make_topic(service: BrokerService, caller: Caller, number: int) -> None:
@@ -145,18 +184,23 @@ async def make_topic(service: BrokerService, caller: Caller, number: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("setting", "make"),
+    ("setting", "make", "per_make"),
     [
-        ("max__groups", make_group),
-        ("max__queues", make_queue),
-        ("max__queues", make_sqs_queue),
-        ("max__transactional__ids", make_transactional_id),
-        ("max__partitions__per__broker", make_topic),
+        ("max__groups", make_group, 1),
+        ("max__queues", make_queue, 1),
+        ("max__queues", make_sqs_queue, 1),
+        ("max__transactional__ids", make_transactional_id, 1),
+        ("max__transaction__partitions", make_transaction, MANY_PARTITIONS),
+        ("max__partitions__per__broker", make_topic, 2),
+        # With names, numbers and objects around it.
+        ("all__groups__max__bytes", make_note, NOTE_BYTES + 380),
     ],
 )
-async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, make: Make) -> None:
-    per_make = 2 if make is make_topic else 1
-    limit = {setting: str(CAPACITY * per_make), "num__partitions": "1"}
+async def test_of_what_names_belong_to(
+    open_broker: OpenBroker, setting: str, make: Make, per_make: int
+) -> None:
+    partitions = MANY_PARTITIONS if make is make_transaction else 1
+    limit = {setting: str(CAPACITY * per_make), "num__partitions": str(partitions)}
     async with open_broker(**SECURED, **limit) as node:
         service = BrokerService(node)
         await begin(service, "acme", "zeta")
@@ -169,6 +213,66 @@ async def test_of_what_names_belong_to(open_broker: OpenBroker, setting: str, ma
         assert few >= CAPACITY // 2 // 3 - 1
         for number in range(CAPACITY // 2 // 3 - 2):
             await make(service, ROOT, number)
+
+
+async def make_small_topic(service: BrokerService, caller: Caller, number: int) -> None:
+    name = inner_name(caller.principal.tenant, f"t{number}")
+    await service.topics.create(caller, NewTopic(name=name))
+
+
+async def test_administrators_of_the_cluster_have_a_reserve_of_partitions(
+    open_broker: OpenBroker,
+) -> None:
+    limit = {"max__partitions__per__broker": str(CAPACITY), "num__partitions": "1"}
+    async with open_broker(**SECURED, **limit) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        may_create = Rule(
+            resource=Resource.TOPIC, name="*", principal="User:alice", verb=Verb.CREATE
+        )
+        await service.rules.add(ROOT, [may_create])
+        counts = [
+            await made_until_refused(service, make_small_topic, caller)
+            for caller in (boss("acme"), boss("zeta"), ALICE)
+        ]
+        made, open_to_all = sum(counts), CAPACITY * 19 // 20
+        assert made <= open_to_all
+        for number in range(open_to_all - made):
+            await make_small_topic(service, ROOT, CAPACITY + number)
+        with pytest.raises(PolicyViolation, match="the last 2 are for administrators"):
+            await make_small_topic(service, ALICE, CAPACITY)
+        for number in range(CAPACITY - open_to_all):
+            await make_small_topic(service, ROOT, 2 * CAPACITY + number)
+
+
+async def make_member(service: BrokerService, caller: Caller, _: int) -> str:
+    group, topic = (inner_name(caller.principal.tenant, each) for each in ("g", "a"))
+    wanted = CooperativeJoin(group_id=group, topics=(topic,), client=Client())
+    return (await service.members.join_cooperative(caller, wanted)).member_id
+
+
+async def test_of_members_that_poll_over_http(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "MEMBERS_MAX", CAPACITY)
+    async with open_broker(**SECURED) as node:
+        service = BrokerService(node)
+        await begin(service, "acme", "zeta")
+        for caller in (boss("acme"), boss("zeta"), ROOT):
+            name = inner_name(caller.principal.tenant, "a")
+            await service.topics.create(caller, NewTopic(name=name))
+        first = await make_member(service, boss("acme"), 0)
+        many = 1 + await made_until_refused(service, make_member, boss("acme"))
+        assert CAPACITY / 2 <= many < CAPACITY - 5
+        # Who has a place keeps it, whatever its tenant has.
+        group, topic = inner_name("acme", "g"), inner_name("acme", "a")
+        again = CooperativeJoin(
+            group_id=group, topics=(topic,), member_id=first, client=Client(client_id="b")
+        )
+        await service.members.join_cooperative(boss("acme"), again)
+        for caller in (boss("zeta"), ROOT):
+            for number in range(CAPACITY // 2 // 3):
+                await make_member(service, caller, number)
 
 
 async def test_administrators_of_tenants_have_nothing_to_do_with_quotas(

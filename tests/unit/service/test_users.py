@@ -49,7 +49,7 @@ async def test_a_user_that_was_made_logs_in_by_its_password(open_broker: OpenBro
         service = BrokerService(node)
         made = await service.users.create(ANYONE, "alice", "secret", is_admin=True)
         assert set(made.scram) == {SHA_256, SHA_512}
-        assert [user.name for user in service.users.users(ANYONE)] == ["alice"]
+        assert [user.name for user in await service.users.users(ANYONE)] == ["alice"]
         assert await service.authentication.by_password("alice", "secret") == made.principal
         with pytest.raises(AuthenticationFailed):
             await service.authentication.by_password("alice", "secret2")
@@ -106,7 +106,7 @@ async def test_what_is_changed_needs_the_right_to_alter_the_cluster(
             with pytest.raises(ClusterAccessDenied):
                 await refused
         with pytest.raises(ClusterAccessDenied):
-            BrokerService(node, Granted()).users.users(ANYONE)
+            await BrokerService(node, Granted()).users.users(ANYONE)
 
 
 async def test_everyone_may_change_its_own_password(open_broker: OpenBroker) -> None:
@@ -131,7 +131,7 @@ async def test_a_tenant_knows_its_own_users_only(open_broker: OpenBroker) -> Non
         await service.tenants.create(ANYONE, "acme", {})
         made = await users.create(OF_ACME, "bob", "secret", tenant="other")
         assert made.tenant == "acme"
-        assert [user.name for user in users.users(OF_ACME)] == ["bob"]
+        assert [user.name for user in await users.users(OF_ACME)] == ["bob"]
         with pytest.raises(UnknownUser):
             users.user(OF_ACME, "alice")
         for refused in (
@@ -194,6 +194,6 @@ async def test_who_loses_its_last_credential_is_gone_unless_it_has_keys(
         await store_keys(node, "alice", 1)
         await users.alter_scram(ANYONE, "alice", {SHA_512: None})
         await users.alter_scram(ANYONE, "bob", {SHA_256: None})
-        assert [user.name for user in users.users(ANYONE)] == ["alice"]
+        assert [user.name for user in await users.users(ANYONE)] == ["alice"]
         with pytest.raises(UnknownUser):
             await users.alter_scram(ANYONE, "bob", {SHA_256: None})

@@ -12,8 +12,8 @@ from goqueue.state.audit.by_party import ByParty
 
 logger = logging.getLogger(__name__)
 
-# Some 3 MB. What may be said more often than anyone means it (refusals, log-ins) gets half of it,
-# so that no flood of it hides what was changed.
+# Some 3 MB. What may be said more often than anyone means it (refusals, log-ins) gets half of it at
+# most, so that no flood of it hides what was changed.
 QUEUE_MAX: Final = 10_000
 GATHERED_MAX: Final = QUEUE_MAX // 2
 # Entries wait for this long at most before they are written: what a killed broker loses.
@@ -35,22 +35,36 @@ class AuditLine:
         self._write = write
         # Filled by any thread.
         self._lock = threading.Lock()
-        self._queue: ByParty[bytes] = ByParty()
+        # Numbered in the order in which they came. No flood of one of them takes room of another.
+        self._changed: ByParty[tuple[int, bytes]] = ByParty()
+        self._gathered: ByParty[tuple[int, bytes]] = ByParty()
+        self._next = 0
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._complained_at: float | None = None
 
     def offer(self, entry: bytes, *, is_gathered: bool, party: str = "") -> None:
-        """Where there is no room, the party loses one that has most: one that changes things
-        without end does not hide what others change."""
+        """Where there is no room, the party loses one that has most: one that changes things, or
+        is refused them, without end does not hide what is told of others."""
         with self._lock:
-            if len(self._queue) >= (GATHERED_MAX if is_gathered else QUEUE_MAX):
+            queue = self._gathered if is_gathered else self._changed
+            if self._length >= QUEUE_MAX or (is_gathered and len(queue) >= GATHERED_MAX):
                 self.dropped += 1
-                loser = party if is_gathered else self._queue.gives_way(party)
+                loser = queue.gives_way(party)
                 if loser == party:
                     return
-                self._queue.drop_last_of(loser)
-            self._queue.add(party, entry)
+                queue.drop_last_of(loser)
+            queue.add(party, (self._next, entry))
+            self._next += 1
+
+    @property
+    def _length(self) -> int:
+        return len(self._changed) + len(self._gathered)
+
+    def _take_first(self) -> bytes:
+        changed, gathered = self._changed.first(), self._gathered.first()
+        is_gathered = changed is None or (gathered is not None and gathered < changed)
+        return (self._gathered if is_gathered else self._changed).take_first()[1]
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -66,7 +80,8 @@ class AuditLine:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         with self._lock:
-            left, self._queue = len(self._queue), ByParty()
+            left = self._length
+            self._changed, self._gathered = ByParty(), ByParty()
         self._lose(left, "the broker stops")
 
     async def _run(self) -> None:
@@ -79,10 +94,10 @@ class AuditLine:
             await self._drain()
 
     async def _drain(self) -> None:
-        while self._queue:
+        while self._length:
             with self._lock:
-                count = min(len(self._queue), PIECE_ENTRIES)
-                piece = [self._queue.take_first() for _ in range(count)]
+                count = min(self._length, PIECE_ENTRIES)
+                piece = [self._take_first() for _ in range(count)]
             try:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
                     await self._write(piece)

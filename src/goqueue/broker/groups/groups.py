@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -19,6 +20,7 @@ from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
+from goqueue.model.fairness.amounts import room_for
 from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
@@ -142,10 +144,13 @@ class Groups:
         machine.on_group_settings_changed(self.overrides())
         return machine
 
-    def _spare_bytes(self) -> int:
-        return self._max_bytes - sum(
-            shard.machine.held_bytes for shard in self.state.loaded_shards()
-        )
+    def _spare_bytes(self, group_id: str) -> int:
+        shards, tenants = self.state.loaded_shards(), self._host.image.security.tenants
+        spare_bytes = self._max_bytes - sum(shard.machine.held_bytes for shard in shards)
+        if not tenants or spare_bytes > self._max_bytes // 2:
+            return spare_bytes
+        held = chain.from_iterable(shard.machine.held_by_owners for shard in shards)
+        return room_for(group_id, self._max_bytes, held, tenants)
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_settings_changed(self._settings)

@@ -59,7 +59,7 @@ class WatchedGroupMachine(GroupMachine):
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
-        spare_bytes: Callable[[], int],
+        spare_bytes: Callable[[str], int],
         sees: Sees,
         *,
         stats: RebalanceStats,

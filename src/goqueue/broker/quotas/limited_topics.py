@@ -1,10 +1,11 @@
 """Topics and partitions that clients have made and deleted, held to quotas and limits (KIP-599)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from goqueue.model.caller import Caller
 from goqueue.model.errors import PolicyViolation
+from goqueue.model.fairness.shares import Shares
 from goqueue.model.rights import AlterableTopic, CreatableTopic, DeletableTopic
 from goqueue.model.security.quotas import QuotaKind
 from goqueue.model.topics import NewTopic, TopicView
@@ -17,8 +18,9 @@ class LimitedTopics:
     """`is_strict`: a caller beyond its quota is refused (`QuotaExceeded`). Else what it asks for is
     done and counted, and whoever answers it lets it wait."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", administers_cluster: Callable[[Caller], bool]) -> None:
         self._node = node
+        self._administers_cluster = administers_cluster
         self._topics = node.topics
         self._quotas = node.quotas
 
@@ -74,7 +76,7 @@ class LimitedTopics:
         if is_strict:
             self._quotas.admit(caller, QuotaKind.MUTATIONS)
         self._quotas.limits.check_topics(caller, added, topics=0)
-        self._check_share(topic, added)
+        self._check_share(caller, topic, added)
         await self._topics.create_partitions(
             topic,
             total,
@@ -92,18 +94,21 @@ class LimitedTopics:
         if is_strict:
             self._quotas.admit(caller, QuotaKind.MUTATIONS)
         self._quotas.limits.check_topics(caller, partitions)
-        self._check_share(topic, partitions)
+        self._check_share(caller, topic, partitions)
 
-    def _check_share(self, topic: str, partitions: int) -> None:
+    def _check_share(self, caller: Caller, topic: str, partitions: int) -> None:
         """Whether there is room at each broker is told when they are placed; here, whether the
-        tenant leaves some of it to others. Copies are not counted: there are as many of all."""
+        tenant leaves some of it to others, and everybody to administrators of the cluster. Copies
+        are not counted: there are as many of all."""
         image, config = self._node.image, self._node.config
         if not image.security.tenants:
             return
         views = [each for each in image.topics.values() if not each.is_internal]
         total = sum(len(each.partitions) for each in views)
         brokers = max(1, len(image.brokers)) / max(1, config.default_replication_factor)
-        capacity = int(config.max_partitions_per_broker * brokers)
+        is_secured = self._node.security.is_on
+        shares = Shares.secured(int(config.max_partitions_per_broker * brokers), is_on=is_secured)
+        capacity = shares.capacity
         has_room = self._quotas.partition_shares.has_room(
             topic,
             capacity,
@@ -111,12 +116,21 @@ class LimitedTopics:
             lambda: ((each.name, len(each.partitions)) for each in views),
             self._node.clock_ms(),
             count=partitions,
+            reserve=shares.reserve,
+            is_administrator=is_secured and self._administers_cluster(caller),
         )
-        if not has_room and total + partitions <= capacity:
+        if has_room or total + partitions > capacity:
+            return
+        if total + partitions > capacity - shares.reserve:
             raise PolicyViolation(
-                f"{partitions} partitions more than the {total} there are: its tenant has its "
-                f"share of the {capacity} of all brokers together (max.partitions.per.broker)"
+                f"{partitions} partitions more than the {total} there are: of the {capacity} of "
+                f"all brokers together (max.partitions.per.broker) the last {shares.reserve} are "
+                "for administrators of the cluster"
             )
+        raise PolicyViolation(
+            f"{partitions} partitions more than the {total} there are: its tenant has its "
+            f"share of the {capacity} of all brokers together (max.partitions.per.broker)"
+        )
 
     def check_deletion(self, caller: Caller) -> None:
         self._quotas.admit(caller, QuotaKind.MUTATIONS)

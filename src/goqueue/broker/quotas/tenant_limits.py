@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.caller import Caller
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.errors import TooManyGroups
 from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.security.quotas import LimitReached
@@ -61,11 +62,12 @@ class TenantLimits:
             self._check(tenant, TenantLimit.STORAGE, stored + 1)
 
     def _stored_bytes(self, tenant: str) -> int:
-        prefix = tenant + SEPARATOR
+        """Messages that are delayed on their way to its topics count, too."""
+        topics = self._node.image.topics
+        names = set(_named(tenant, topics))
+        names |= {companion_of(DELAYED, topics[name].id) for name in names}
         return sum(
-            hosted.log.size_bytes
-            for hosted in self._node.hosted
-            if hosted.name.topic.startswith(prefix)
+            hosted.log.size_bytes for hosted in self._node.hosted if hosted.name.topic in names
         )
 
     def check_in_flight(self, caller: Caller) -> None:

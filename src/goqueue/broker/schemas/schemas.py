@@ -40,7 +40,11 @@ class Schemas:
         self.catalogues = Catalogues(
             host,
             calls,
-            lambda: SchemaMachine(contexts_max=contexts_max, size_max_bytes=all_max_bytes),
+            lambda: SchemaMachine(
+                contexts_max=contexts_max,
+                size_max_bytes=all_max_bytes,
+                tenants=lambda: host.image.security.tenants,
+            ),
         )
         self.worker = SchemaWorker()
         self._parser = SchemaParser(self.worker)

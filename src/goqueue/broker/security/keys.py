@@ -8,7 +8,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
 from goqueue.broker.security.master_key import MasterKey
@@ -21,6 +21,7 @@ from goqueue.model.rights import ChangeableUser, RemovableKey, SeenKeyUsers
 from goqueue.model.security.errors import UnknownKey, UnknownUser
 from goqueue.model.security.keys import LABEL_MAX_LENGTH, TOKEN_PREFIX, AccessKey, KeyKind
 from goqueue.model.security.users import User
+from goqueue.pace import sorted_in_slices
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.security.image import SecurityImage
@@ -71,10 +72,10 @@ class AccessKeys:
 
     # --- what is there --------------------------------------------------------------------
 
-    def all(self, seen: SeenKeyUsers) -> list[AccessKey]:
-        """The oldest first."""
-        found = [each for each in self._image.keys.values() if each.user in seen]
-        return sorted(found, key=lambda each: (each.user, each.created_ms, each.id))
+    def all(self, seen: SeenKeyUsers) -> AsyncIterator[AccessKey]:
+        """Of each user the oldest first; in slices, as there may be many."""
+        found = (each for each in self._image.keys.values() if each.user in seen)
+        return sorted_in_slices(found, lambda each: (each.user, each.created_ms, each.id))
 
     def owner_of(self, key_id: str) -> str | None:
         key = self._image.keys.get(key_id)

@@ -13,6 +13,7 @@ from goqueue.model.security.rules import RuleFilter
 from goqueue.model.security.tenants import SEPARATOR, TenantUsage, tenant_of_topic
 from goqueue.model.topics import TopicView
 from goqueue.model.transactions.messages import ListTransactions
+from goqueue.pace import in_slices
 
 if TYPE_CHECKING:
     from goqueue.broker.node import Node
@@ -27,7 +28,7 @@ class TenantThings:
         sizes = await self._node.log_anywhere.sizes()
         names = {topic.name for topic in topics}
         return TenantUsage(
-            users=len(self._users(name)),
+            users=await self._users(name),
             topics=len(topics),
             partitions=sum(len(topic.partitions) for topic in topics),
             bytes=sum(
@@ -45,8 +46,7 @@ class TenantThings:
         """Users first, so that nobody makes more, and rules: a later tenant of the name must not
         begin with them. What transactional ids did is forgotten when they expire."""
         node, work = self._node, OwnWork.TENANT_REMOVAL
-        for user in self._users(name):
-            await node.security.users.delete(cluster, user)
+        await node.security.users.delete_of_tenant(cluster, name)
         await node.security.rule_book.remove(cluster, [RuleFilter(tenant=name)])
         for topic in list(self._topics(name)):
             await node.topics.delete(own_delete(topic.name, work))
@@ -55,9 +55,9 @@ class TenantThings:
         await remove_schemas(node.schemas, name)
         await node.news.spread()
 
-    def _users(self, name: str) -> list[str]:
-        users = self._node.security.image.users
-        return [user.name for user in users.values() if user.tenant == name]
+    async def _users(self, name: str) -> int:
+        users = in_slices(self._node.security.image.users.values())
+        return sum([1 async for user in users if user.tenant == name])
 
     def _topics(self, name: str) -> Iterator[TopicView]:
         topics = self._node.image.topics

@@ -1,7 +1,8 @@
 """Users: made, changed, removed; each change is one compare-and-set of the user's key."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from goqueue.metadata.store import Delete, Op, Put
 from goqueue.model.rights import AlterableCluster, ChangeableUser, DescribableCluster
 from goqueue.model.security.errors import UnknownCredential, UnknownUser, UserExists
 from goqueue.model.security.users import ScramRecord, User, check_user_name
+from goqueue.pace import in_slices
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use
 from goqueue.state.security.scram import HASHES, ITERATIONS_MIN, SALT_BYTES, make_record
@@ -135,6 +137,42 @@ class Users:
 
         while not is_gone:
             await self._changes.change(key, decide)
+
+    async def delete_of_tenant(self, cluster: AlterableCluster, tenant: str) -> None:
+        """With their keys and tokens; as many users in a step as the store takes."""
+        users = self._follower.image.security.users
+        names = [name async for name, each in in_slices(users.items()) if each.tenant == tenant]
+        done = 0
+        while done < len(names):
+            some = await self._delete_some(tenant, names[done : done + DELETES_AT_ONCE])
+            if not some:
+                # It has more than fits.
+                with suppress(UnknownUser):
+                    await self.delete(cluster, names[done])
+            done += some or 1
+
+    async def _delete_some(self, tenant: str, names: Sequence[str]) -> int:
+        """How many of the first are gone."""
+        kind = keys.SecurityKind.USER
+        stored = [keys.security_key(kind, name) for name in names]
+        gone = 0
+
+        def decide(values: Sequence[bytes | None]) -> list[Op]:
+            nonlocal gone
+            gone, ops = 0, list[Op]()
+            for key, value in zip(stored, values, strict=True):
+                user = None if value is None else keys.decode_value(key, value, User)
+                # Somebody may have removed one, and made another one of the name.
+                if user is not None and user.tenant == tenant:
+                    belongings = self._belongings(user)
+                    if len(ops) + len(belongings) >= DELETES_AT_ONCE:
+                        break
+                    ops += [Delete(each) for each in (*belongings, key)]
+                gone += 1
+            return ops
+
+        await self._changes.change_all(stored, decide)
+        return gone
 
     def _check_room(self, tenant: str, is_administrator: bool) -> None:
         kind = keys.SecurityKind.USER

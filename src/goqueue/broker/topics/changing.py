@@ -5,7 +5,7 @@ from typing import Final
 
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.storing import STEP_OPERATIONS_MAX
-from goqueue.metadata.store import Compare, Delete, MetadataStore, Op, Put
+from goqueue.metadata.store import Compare, Delete, Get, MetadataStore, Op, Put
 from goqueue.model.errors import Conflict
 from goqueue.state import metadata_keys as keys
 from goqueue.state.membership.feature_levels import Feature, first_use, first_use_in
@@ -38,6 +38,24 @@ class KeyChanges:
                 await self._follower.applied(done.revision)
                 return
         raise Conflict(f"{key} is changed too often at the same time; try again")
+
+    async def change_all(
+        self, of_keys: Sequence[str], decide: Callable[[Sequence[bytes | None]], list[Op]]
+    ) -> None:
+        """As `change`, of as many keys together as the store takes in a step."""
+        for _ in range(TRANSACTION_TRIES):
+            read = await self._store.transact([], [Get(key) for key in of_keys])
+            found = [next(iter(each), None) for each in read.responses]
+            ops = decide([None if each is None else each.value for each in found])
+            unchanged = [
+                Compare.unchanged(key, 0 if each is None else each.mod_revision)
+                for key, each in zip(of_keys, found, strict=True)
+            ]
+            done = await self._store.transact(unchanged, ops)
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return
+        raise Conflict(f"{of_keys[0]} and others are changed too often at the same time; try again")
 
     async def write(self, ops: Sequence[Op], feature: Feature) -> None:
         """Changes that depend on nothing, in as many steps as it takes: each of them is done as a

@@ -19,6 +19,7 @@ from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
+from goqueue.model.fairness.amounts import room_for
 from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.messages import OffsetCommitResult
 from goqueue.model.names import TopicPartition, topic_partition
@@ -266,13 +267,17 @@ class Transactions:
         partitions = request.partitions if known is None else request.partitions | known.partitions
         if len(partitions) <= ALWAYS_TAKEN_PARTITIONS:
             return
-        taken = sum(shard.machine.partition_count for shard in self.state.loaded_shards())
-        taken += len(partitions) - (0 if known is None else len(known.partitions))
-        if taken > self._max_partitions:
-            raise PolicyViolation(
-                f"open transactions would have {taken} partitions; max.transaction.partitions is "
-                f"{self._max_partitions}"
-            )
+        held = [shard.machine.partitions_held for shard in self.state.loaded_shards()]
+        added = len(partitions) - (0 if known is None else len(known.partitions))
+        tenants = self._host.image.security.tenants
+        if added <= room_for(request.transactional_id, self._max_partitions, held, tenants):
+            return
+        taken = sum(each.total for each in held) + added
+        raise PolicyViolation(
+            f"open transactions would have {taken} partitions; max.transaction.partitions is "
+            f"{self._max_partitions}"
+            + ("" if taken > self._max_partitions else ", of which its tenant has its share")
+        )
 
     async def add_offsets(
         self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets

@@ -32,11 +32,14 @@ class NamedShares:
         now_ms: float,
         *,
         count: int = 1,
+        reserve: int = 0,
+        is_administrator: bool = False,
     ) -> bool:
         """Whether the one to whom `name` belongs may have `count` more where there are `total`;
-        then they are counted as made. `counted` are all names, with how many each stands for."""
-        shares, tenants = Shares(capacity), self._tenants()
-        if total + count > capacity:
+        then they are counted as made. `counted` are all names, with how many each stands for.
+        `is_administrator`: who asks may use the reserve."""
+        shares, tenants = Shares(capacity, reserve), self._tenants()
+        if total + count > capacity - (0 if is_administrator else reserve):
             return False
         if not tenants or total + count <= shares.is_free_below:
             return True
@@ -44,14 +47,30 @@ class NamedShares:
             self._counted_ms = now_ms
             self._held = Headcount()
             for each, number in counted():
-                self._held.add(self._party(each, tenants), number)
-        party = self._party(name, tenants)
-        if not shares.may_add(party, self._held, len(tenants) + 1, count=count):
+                self._held.add(party_of_name(each, tenants), number)
+        party = party_of_name(name, tenants)
+        if not shares.may_add(
+            party,
+            self._held,
+            len(tenants) + 1,
+            count=count,
+            is_administrator=is_administrator,
+        ):
             return False
         self._held.add(party, count)
         return True
 
-    @staticmethod
-    def _party(name: str, tenants: Collection[str]) -> str:
-        tenant, separator, _ = name.partition(SEPARATOR)
-        return tenant if separator and tenant in tenants else ""
+    def count_again(self) -> None:
+        """Many have gone at once: the next one is let in by what is left."""
+        self._counted_ms = -math.inf
+
+
+def owner_of(name: str) -> str:
+    """Of a tenant's: the tenant. Others may begin with something else."""
+    owner, separator, _ = name.partition(SEPARATOR)
+    return owner if separator else ""
+
+
+def party_of_name(name: str, tenants: Collection[str]) -> str:
+    owner = owner_of(name)
+    return owner if owner in tenants else ""

@@ -45,13 +45,17 @@ class Shares:
         count: int = 1,
         is_administrator: bool = False,
     ) -> bool:
-        """`parties`: how many there are, whether they have something or not."""
-        room = self.capacity - (0 if is_administrator else self.reserve)
-        if held.total + count > room:
-            return False
+        return count <= self.room(party, held, parties, is_administrator=is_administrator)
+
+    def room(
+        self, party: str, held: Headcount, parties: int, *, is_administrator: bool = False
+    ) -> int:
+        """How much more it may have; negative where there is too much already. `parties`: how many
+        there are, whether they have something or not."""
+        room = self.capacity - (0 if is_administrator else self.reserve) - held.total
+        if is_administrator or parties <= 1:
+            return room
         share = self.promised(parties)
-        wanted = held[party] + count
-        if is_administrator or parties <= 1 or wanted <= share:
-            return True
         of_others = held.beyond(share) - max(0, held[party] - share)
-        return of_others + wanted - share <= (self.capacity - self.reserve) // 2
+        free = max(0, (self.capacity - self.reserve) // 2 - of_others)
+        return min(room, share + free - held[party])

@@ -31,7 +31,7 @@ class SqsQueueService:
         self._news = node.news
         self._access = access
         self._policies = QueuePolicies(node, access)
-        self._limited = LimitedTopics(node)
+        self._limited = LimitedTopics(node, access.administers_cluster)
 
     # --- finding --------------------------------------------------------------------------
 

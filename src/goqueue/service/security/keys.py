@@ -18,10 +18,10 @@ class KeyService:
         self._users = node.security.users
         self._access = access
 
-    def keys(self, caller: Caller) -> list[AccessKey]:
+    async def keys(self, caller: Caller) -> list[AccessKey]:
         """Those that the caller may see: its own, at least."""
         found = self._keys.all(self._access.seen_key_users(caller))
-        return [each for each in found if self._is_visible(caller, each.user)]
+        return [each async for each in found if self._is_visible(caller, each.user)]
 
     @audited("key.create", Resource.USER, about="user", detail=("kind", "label", "expires_in_ms"))
     async def create(

@@ -17,6 +17,7 @@ from goqueue.model.security.errors import (
 )
 from goqueue.model.security.scram_changes import ScramChange
 from goqueue.model.security.users import ScramRecord, User, check_password, check_user_name
+from goqueue.pace import sorted_in_slices
 from goqueue.service.security.access import Access
 from goqueue.service.security.audited import audited
 from goqueue.state.security.scram_changes import by_user
@@ -31,10 +32,11 @@ class UserService:
         self._users = node.security.users
         self._access = access
 
-    def users(self, caller: Caller) -> list[User]:
-        """By name."""
+    async def users(self, caller: Caller) -> list[User]:
+        """By name; in slices, as there may be many."""
         everyone = self._users.all(self._access.describable_accounts(caller))
-        return [everyone[name] for name in sorted(everyone) if _is_visible(caller, everyone[name])]
+        found = (each for each in everyone.values() if _is_visible(caller, each))
+        return [each async for each in sorted_in_slices(found, lambda each: each.name)]
 
     def user(self, caller: Caller, name: str) -> User:
         found = self._users.all(self._access.describable_accounts(caller)).get(name)
@@ -139,11 +141,11 @@ class UserService:
                 told[name] = None
         return told
 
-    def credentials(
+    async def credentials(
         self, caller: Caller, names: Sequence[str]
     ) -> dict[str, Mapping[str, ScramRecord] | GoQueueError]:
         """By user, for those who have any; without names, of all."""
-        known = {user.name: user for user in self.users(caller) if user.scram}
+        known = {user.name: user for user in await self.users(caller) if user.scram}
         told: dict[str, Mapping[str, ScramRecord] | GoQueueError] = {}
         for name in names or known:
             user = known.get(name)

@@ -28,6 +28,9 @@ class ByParty(Generic[T]):
         self._held.add(party, self._next)
         self._next += 1
 
+    def first(self) -> T | None:
+        return next((entry for _, entry in self._entries.values()), None)
+
     def take_first(self) -> T:
         """There must be one."""
         number, (party, entry) = self._entries.popitem(last=False)

@@ -231,6 +231,7 @@ class ClassicProtocol:
         known_id = group.static_members.get(request.group_instance_id or "", request.member_id)
         known = group.members.get(known_id)
         self._registry.check_said(
+            group.group_id,
             group.subscription_bytes,
             None if known is None else size_bytes(known.protocols),
             size_bytes(request.protocols),
@@ -289,7 +290,7 @@ class ClassicProtocol:
         if (
             max(sizes) > self._registry.settings.member_max_bytes
             or sum(sizes) > self._registry.settings.group_max_bytes
-            or sum(sizes) - before > max(0, self._registry.spare_bytes())
+            or sum(sizes) - before > max(0, self._registry.spare_bytes(group.group_id))
         ):
             raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
 

@@ -74,6 +74,7 @@ class ClassicMembers:
         said = _said(member.said, request, subscription)
         is_known = member.member_id in group.members or replaced is not None
         self._registry.check_said(
+            group.group_id,
             group.subscription_bytes,
             said_bytes(member.said) if is_known else None,
             said_bytes(said),

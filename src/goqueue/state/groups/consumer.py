@@ -82,6 +82,7 @@ class ConsumerProtocol:
             return
         before = ConsumerMemberValue() if known is None else known.said
         self._registry.check_said(
+            request.group_id,
             0 if group is None else group.subscription_bytes,
             None if known is None else said_bytes(before),
             said_bytes(said_by(before, request)),

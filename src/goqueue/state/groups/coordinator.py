@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from goqueue.model.fairness.amounts import Amounts
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CompleteTransaction,
@@ -57,7 +58,7 @@ from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import AnyGroup, Registry, Timer
 from goqueue.state.groups.replay import replayers
-from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
+from goqueue.state.groups.room import StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
@@ -91,7 +92,7 @@ class GroupMachine:
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
-        spare_bytes: Callable[[], int] = lambda: INT32_MAX,
+        spare_bytes: Callable[[str], int] = lambda _group_id: INT32_MAX,
         sees: Sees = lambda _viewer, _name: True,
     ) -> None:
         self._registry = Registry(settings, new_id, spare_bytes, regexes=RegexCache(sees))
@@ -123,20 +124,22 @@ class GroupMachine:
 
     @property
     def held_bytes(self) -> int:
-        """What is stored, and what members of the classic protocol said: that is stored only when
-        their rebalance is over, and kept in memory apart from it."""
-        return self._stored.total + sum(
-            group.subscription_bytes + OBJECT_BYTES * len(group.members)
-            for group in self._registry.groups.values()
-            if isinstance(group, ClassicGroup)
-        )
+        return self._stored.held.total + sum(each for _, each in self._registry.said_bytes())
+
+    @property
+    def held_by_owners(self) -> tuple[Amounts, Amounts]:
+        """As `held_bytes`, with whose they are."""
+        said = Amounts()
+        for group_id, size in self._registry.said_bytes():
+            said.add(group_id, size)
+        return self._stored.held, said
 
     # --- the machine ----------------------------------------------------------------------
 
     def replay(self, record: StateRecord) -> None:
         key = decode_key(record.key)
         self._replayers[type(key)](key, record.value)
-        self._stored.replayed(record)
+        self._stored.replayed(key.group, record)
 
     def loaded(self, now_ms: int) -> Outcome:
         out = Outcome()

@@ -142,7 +142,7 @@ class Offsets:
             if error is GroupError.NONE and self._takes_more(request, wanted):
                 # Asked for only now: who commits on and on takes no more than before.
                 if spare_bytes is None:
-                    spare_bytes = self._registry.spare_bytes()
+                    spare_bytes = self._registry.spare_bytes(request.group_id)
                 spare_bytes -= OBJECT_BYTES + len(wanted.topic) + len(wanted.metadata)
                 if spare_bytes < 0:
                     error = GroupError.GROUP_MAX_SIZE_REACHED

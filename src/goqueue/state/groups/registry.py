@@ -54,7 +54,8 @@ class Registry:
     # Makes the unguessable part of a new member's id.
     new_id: Callable[[], str]
     # What all groups of the broker may still take.
-    spare_bytes: Callable[[], int]
+    # By how much a group may grow.
+    spare_bytes: Callable[[str], int]
     topics: Topics = field(default_factory=Topics)
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     deadlines: Deadlines[Timer] = field(default_factory=Deadlines)
@@ -104,7 +105,9 @@ class Registry:
         affordable_ms = len(self.deadlines) * 1_000 // HEARTBEATS_PER_SECOND
         return min(max(least_ms, affordable_ms), usual_ms)
 
-    def check_said(self, group_bytes: int, before_bytes: int | None, after_bytes: int) -> None:
+    def check_said(
+        self, group_id: str, group_bytes: int, before_bytes: int | None, after_bytes: int
+    ) -> None:
         """Refuse a member that says more than there is room for; None: it is new. What does not
         grow is never refused: a full broker goes on with the groups it has."""
         grown = after_bytes - (before_bytes or 0)
@@ -115,11 +118,20 @@ class Registry:
             limit = "group.member.max.bytes"
         elif group_bytes + grown > settings.group_max_bytes:
             limit = "group.max.bytes"
-        elif grown + OBJECT_BYTES > self.spare_bytes():
+        elif grown + OBJECT_BYTES > self.spare_bytes(group_id):
             limit = "all.groups.max.bytes"
         else:
             return
         raise Refused(GroupError.GROUP_MAX_SIZE_REACHED, f"subscription: beyond {limit}")
+
+    def said_bytes(self) -> Iterator[tuple[str, int]]:
+        """By members of the classic protocol: it is stored only when their rebalance is over, and
+        kept in memory apart from that."""
+        return (
+            (group.group_id, group.subscription_bytes + OBJECT_BYTES * len(group.members))
+            for group in self.groups.values()
+            if isinstance(group, ClassicGroup)
+        )
 
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.model.fairness.amounts import Amounts
 from goqueue.state.machine import StateRecord
 
 # What the objects of a record, or of a member, take in memory besides the bytes that they hold.
@@ -20,14 +21,14 @@ class StoredBytes:
     """The size of what stands in the log: the last record under every key."""
 
     def __init__(self) -> None:
-        self.total = 0
+        self.held = Amounts()
         self._sizes: dict[bytes, int] = {}
 
-    def replayed(self, record: StateRecord) -> None:
+    def replayed(self, group_id: str, record: StateRecord) -> None:
         key, value = record
         if value is None:
-            self.total -= self._sizes.pop(key, 0)
+            self.held.add(group_id, -self._sizes.pop(key, 0))
             return
         size = OBJECT_BYTES + len(key) + len(value)
-        self.total += size - self._sizes.get(key, 0)
+        self.held.add(group_id, size - self._sizes.get(key, 0))
         self._sizes[key] = size

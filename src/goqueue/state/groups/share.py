@@ -66,6 +66,7 @@ class ShareProtocol:
         before = None if known is None else names_bytes(known.said.topics)
         topics = request.subscribed_topics
         self._registry.check_said(
+            request.group_id,
             group.subscription_bytes,
             before,
             before or 0 if topics is None else names_bytes(set(topics)),

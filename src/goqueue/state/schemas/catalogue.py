@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from goqueue.model.fairness.amounts import Amounts
 from goqueue.model.schemas.contexts import (
     DEFAULT_CONTEXT,
     GLOBAL_SCOPE,
@@ -49,7 +50,7 @@ class VersionKey(NamedTuple):
 class Catalogue:
     def __init__(self) -> None:
         # Of all that is registered and set.
-        self.size_bytes = 0
+        self.held_bytes = Amounts()
         self.schemas: dict[ContextId, StoredSchema] = {}
         # By subject, by a context between colons, or by None for the default context.
         self.configs: dict[str | None, SubjectConfig] = {}
@@ -68,7 +69,7 @@ class Catalogue:
         context_id = schema.context_id
         self.drop_schema(context_id)
         self.schemas[context_id] = schema
-        self.size_bytes += size_of_schema(schema)
+        self._grow(schema.context, size_of_schema(schema))
         self.raise_highest_id(schema.context, schema.id)
         self._ids.setdefault((schema.context, schema.identity), set()).add(schema.id)
         self._ids_by_guid.setdefault(schema.guid, set()).add(context_id)
@@ -79,7 +80,7 @@ class Catalogue:
         schema = self.schemas.pop(context_id, None)
         if schema is None:
             return
-        self.size_bytes -= size_of_schema(schema)
+        self._grow(schema.context, -size_of_schema(schema))
         _discard(self._ids, (schema.context, schema.identity), schema.id)
         _discard(self._ids_by_guid, schema.guid, context_id)
         for key in _referred_to(schema):
@@ -95,7 +96,7 @@ class Catalogue:
     def put_version(self, version: Version) -> None:
         self.drop_version(version.subject, version.number)
         self._subjects.setdefault(version.subject, {})[version.number] = version
-        self.size_bytes += size_of_version(version)
+        self._grow(version.context_id.context, size_of_version(version))
         key = VersionKey(version.subject, version.number)
         self._uses.setdefault(version.context_id, set()).add(key)
 
@@ -103,22 +104,27 @@ class Catalogue:
         version = self._subjects.get(subject, _NO_VERSIONS).pop(number, None)
         if version is None:
             return
-        self.size_bytes -= size_of_version(version)
+        self._grow(version.context_id.context, -size_of_version(version))
         if not self._subjects[subject]:
             del self._subjects[subject]
         _discard(self._uses, version.context_id, VersionKey(subject, number))
 
     def put_config(self, scope: str | None, config: SubjectConfig | None) -> None:
         old = self.configs.pop(scope, None)
-        self.size_bytes += size_of_config(scope, config) - size_of_config(scope, old)
+        growth_bytes = size_of_config(scope, config) - size_of_config(scope, old)
+        self._grow(context_of_scope(scope), growth_bytes)
         if config is not None:
             self.configs[scope] = config
 
     def put_mode(self, scope: str | None, mode: Mode | None) -> None:
         old = self.modes.pop(scope, None)
-        self.size_bytes += size_of_mode(scope, mode) - size_of_mode(scope, old)
+        growth_bytes = size_of_mode(scope, mode) - size_of_mode(scope, old)
+        self._grow(context_of_scope(scope), growth_bytes)
         if mode is not None:
             self.modes[scope] = mode
+
+    def _grow(self, context: str, growth_bytes: int) -> None:
+        self.held_bytes.add(owned_name(context), growth_bytes)
 
     # --- contexts -------------------------------------------------------------------------
 
@@ -253,6 +259,15 @@ class Catalogue:
         return (self.configs[each] for each in _scopes(scope) if each in self.configs)
 
 
+def owned_name(context: str) -> str:
+    """A tenant's contexts begin with a dot and its name."""
+    return context.removeprefix(DEFAULT_CONTEXT)
+
+
+def context_of_scope(scope: str | None) -> str:
+    return DEFAULT_CONTEXT if scope is None else context_of(scope)
+
+
 def size_of_schema(schema: StoredSchema) -> int:
     return _SCHEMA_BYTES + schema.size_bytes
 
@@ -276,7 +291,7 @@ def _scopes(scope: str | None) -> Iterator[str | None]:
     """Where a setting may come from: a subject, then its context, then what counts for all."""
     if scope is not None:
         yield scope
-    context = scope_of(DEFAULT_CONTEXT if scope is None else context_of(scope)) or None
+    context = scope_of(context_of_scope(scope)) or None
     if context != scope or scope is None:
         yield context
     if context != GLOBAL_SCOPE:

@@ -1,11 +1,12 @@
 """The registry's commands: each decides on what is registered, and returns records to append."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Final, TypeVar
 
 import msgspec
 
+from goqueue.model.fairness.amounts import Amounts, room_for
 from goqueue.model.schemas.contexts import (
     DEFAULT_CONTEXT,
     GLOBAL_SCOPE,
@@ -40,6 +41,8 @@ from goqueue.state.machine import Outcome, StateRecord, Ticket, UntimedMethod
 from goqueue.state.schemas import records
 from goqueue.state.schemas.catalogue import (
     Catalogue,
+    context_of_scope,
+    owned_name,
     size_of_config,
     size_of_mode,
     size_of_schema,
@@ -74,10 +77,17 @@ def _decision(
 
 
 class SchemaMachine:
-    def __init__(self, *, contexts_max: int, size_max_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        contexts_max: int,
+        size_max_bytes: int,
+        tenants: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self.catalogue = Catalogue()
         self._contexts_max = contexts_max
         self._size_max_bytes = size_max_bytes
+        self._tenants = tenants
 
     # --- registering ----------------------------------------------------------------------
 
@@ -111,7 +121,7 @@ class SchemaMachine:
         if catalogue.schemas.get(schema.context_id) != schema:
             outcome.records.append(records.schema_record(schema))
             growth_bytes += size_of_schema(schema)
-        self._check_growth("schema", growth_bytes)
+        self._check_growth("schema", request.subject, growth_bytes)
         outcome.records.append(records.version_record(version))
         return Registered(schema, version)
 
@@ -138,22 +148,33 @@ class SchemaMachine:
             raise not_permitted(f"Subject {subject} is not in read-write mode")
 
     def _check_room_for(self, context: str) -> None:
-        catalogue = self.catalogue
-        # The default one is there always, and does not count.
-        if not catalogue.has_context(context) and len(catalogue.contexts()) > self._contexts_max:
-            raise not_permitted(
-                f"context {context}: there are as many as max.schema.contexts allows, "
-                f"{self._contexts_max}; delete one that is empty, or raise it"
-            )
+        if self.catalogue.has_context(context):
+            return
+        contexts = Amounts()
+        for each in self.catalogue.contexts():
+            # The default one is there always, and does not count.
+            contexts.add(owned_name(each), int(each != DEFAULT_CONTEXT))
+        allowed = self._contexts_max
+        if room_for(owned_name(context), allowed, [contexts], self._tenants()) >= 1:
+            return
+        raise not_permitted(
+            f"context {context}: there are as many as max.schema.contexts allows"
+            + ("" if contexts.total >= allowed else " its tenant to have")
+            + f", {allowed}; delete one that is empty, or raise it"
+        )
 
-    def _check_growth(self, what: str, growth_bytes: int) -> None:
-        size_bytes = self.catalogue.size_bytes + growth_bytes
-        if growth_bytes > 0 and size_bytes > self._size_max_bytes:
-            raise not_permitted(
-                f"{what}: all that is registered would take {size_bytes} bytes, "
-                f"all.schemas.max.bytes is {self._size_max_bytes}; delete what is not used, for "
-                "good (permanent=true), or raise it"
-            )
+    def _check_growth(self, what: str, scope: str | None, growth_bytes: int) -> None:
+        held, allowed = self.catalogue.held_bytes, self._size_max_bytes
+        name = owned_name(context_of_scope(scope))
+        if growth_bytes <= 0 or growth_bytes <= room_for(name, allowed, [held], self._tenants()):
+            return
+        size_bytes = held.total + growth_bytes
+        raise not_permitted(
+            f"{what}: all that is registered would take {size_bytes} bytes, "
+            f"all.schemas.max.bytes is {allowed}"
+            + ("" if size_bytes > allowed else ", of which its tenant has its share")
+            + "; delete what is not used, for good (permanent=true), or raise it"
+        )
 
     def _check_reference(self, subject: str, number: int) -> None:
         try:
@@ -321,7 +342,7 @@ class SchemaMachine:
         if config is not None:
             new = _merged(old or SubjectConfig(), config, cleared)
             growth_bytes = size_of_config(subject, new) - size_of_config(subject, old)
-            self._check_growth("config", growth_bytes)
+            self._check_growth("config", subject, growth_bytes)
             outcome.records.append(records.config_record(subject, new))
             return new
         if old is None:
@@ -346,7 +367,9 @@ class SchemaMachine:
         is_new = mode is Mode.IMPORT and catalogue.mode_of(subject) is not Mode.IMPORT
         if is_new and not is_forced and self._is_occupied(subject):
             raise not_permitted("Cannot import since found existing subjects")
-        self._check_growth("mode", size_of_mode(subject, mode) - size_of_mode(subject, old))
+        self._check_growth(
+            "mode", subject, size_of_mode(subject, mode) - size_of_mode(subject, old)
+        )
         outcome.records.append(records.mode_record(subject, mode))
         return mode
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.fairness.amounts import Amounts
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
@@ -95,7 +96,7 @@ class TransactionMachine:
         self._pending: dict[str, PendingMarkers] = {}
         self._groups = TransactionGroups(self._transactions)
         # In all transactions that are not over.
-        self.partition_count = 0
+        self.partitions_held = Amounts()
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -382,13 +383,14 @@ class TransactionMachine:
         if group_id is not None:
             self._groups.note_member(group_id, transactional_id, is_known=transaction is not None)
         before = self._transactions.get(transactional_id)
-        self.partition_count -= 0 if before is None else len(before.partitions)
+        added = 0 if transaction is None else len(transaction.partitions)
+        added -= 0 if before is None else len(before.partitions)
+        self.partitions_held.add(transactional_id, added)
         if transaction is None:
             self._transactions.pop(transactional_id, None)
             self._deadlines.cancel(transactional_id)
             return
         self._transactions[transactional_id] = transaction
-        self.partition_count += len(transaction.partitions)
         if transaction.state is TransactionState.ONGOING:
             # Of a group's members the last sign of life counts, of others the start.
             since_ms = transaction.start_ms if group_id is None else transaction.updated_ms

@@ -90,3 +90,32 @@ async def test_a_flood_of_changes_of_one_tenant_leaves_room_for_those_of_others(
     await line.close()
     assert taken.entries[-2:] == [b"topic deleted", b"user made"]
     assert taken.entries[:-2] == [b"%d" % number for number in range(QUEUE_MAX - 2)]
+
+
+async def test_a_flood_of_refusals_of_one_tenant_leaves_room_for_those_of_others() -> None:
+    taken = Taken()
+    line = AuditLine("file", taken.write)
+    line.offer(b"topic made", is_gathered=False, party="acme@")
+    for number in range(QUEUE_MAX):
+        line.offer(b"%d" % number, is_gathered=True, party="acme@")
+    line.offer(b"topic deleted", is_gathered=False, party="acme@")
+    line.offer(b"root refused", is_gathered=True, party="root")
+    line.offer(b"zeta refused", is_gathered=True, party="zeta@")
+    assert line.dropped == QUEUE_MAX - GATHERED_MAX + 2
+    line.start()
+    await line.close()
+    kept = [b"%d" % number for number in range(GATHERED_MAX - 2)]
+    others = [b"topic deleted", b"root refused", b"zeta refused"]
+    assert taken.entries == [b"topic made", *kept, *others]
+
+
+async def test_many_changes_leave_room_for_refusals() -> None:
+    taken = Taken()
+    line = AuditLine("file", taken.write)
+    for number in range(GATHERED_MAX + 1):
+        line.offer(b"%d" % number, is_gathered=False, party="acme@")
+    line.offer(b"zeta refused", is_gathered=True, party="zeta@")
+    assert line.dropped == 0
+    line.start()
+    await line.close()
+    assert taken.entries[-1] == b"zeta refused"

@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 
 from goqueue.broker.quotas.tenant_limits import RECOUNT_MS, TenantLimits
 from goqueue.model.caller import Caller, Door, Principal
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.errors import InvalidRequest, TooManyGroups
 from goqueue.model.security.quotas import LimitReached
 from goqueue.model.security.tenant_limits import TenantLimit, check_tenant_limits
@@ -21,7 +23,7 @@ class World:
     def __init__(self, **limits: float) -> None:
         self.now_ms = 0.0
         self.topics = {
-            name: SimpleNamespace(name=name, partitions=[None] * partitions)
+            name: SimpleNamespace(name=name, id=uuid4(), partitions=[None] * partitions)
             for name, partitions in (("acme@a", 3), ("acme@b", 2), ("other@a", 7), ("plain", 1))
         }
         self.sizes = {"acme@a": 600, "acme@b": 300, "other@a": 9_000}
@@ -80,6 +82,18 @@ def test_stored_bytes_are_counted_anew_after_a_while() -> None:
     world.limits.check_storage(ACME)
     world.now_ms += RECOUNT_MS + 1
     with pytest.raises(LimitReached, match="limit storage_bytes: tenant 'acme' has its 1000"):
+        world.limits.check_storage(ACME)
+
+
+def test_delayed_messages_are_stored_bytes() -> None:
+    world = World(storage_bytes=1_000)
+    world.sizes[companion_of(DELAYED, world.topics["other@a"].id)] = 9_000
+    world.node.hosted = world.hosted
+    world.limits.check_storage(ACME)
+    world.sizes[companion_of(DELAYED, world.topics["acme@b"].id)] = 200
+    world.node.hosted = world.hosted
+    world.now_ms += RECOUNT_MS + 1
+    with pytest.raises(LimitReached, match="limit storage_bytes"):
         world.limits.check_storage(ACME)
 
 

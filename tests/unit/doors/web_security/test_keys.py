@@ -128,7 +128,7 @@ async def test_a_tenant_knows_its_own_keys_only(service: BrokerService) -> None:
     boss = Caller(principal=Principal("User", "boss", "acme"), door=Door.HTTP)
     other = await service.keys.create(MAKER, "alice", KeyKind.API)
     own = await service.keys.create(boss, "boss", KeyKind.API)
-    assert [each.id for each in service.keys.keys(boss)] == [own.key.id]
+    assert [each.id for each in await service.keys.keys(boss)] == [own.key.id]
     with pytest.raises(UnknownKey):
         await service.keys.delete(boss, other.key.id)
 

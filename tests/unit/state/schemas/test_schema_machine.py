@@ -1,7 +1,7 @@
 """The registry's machine: what each command decides, and that the log tells it all again."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -41,8 +41,10 @@ SIZE_MAX_BYTES = 100_000
 class Log:
     """Runs a machine as the runtime does, and keeps what a compacted log would."""
 
-    def __init__(self) -> None:
-        self.machine = SchemaMachine(contexts_max=2, size_max_bytes=SIZE_MAX_BYTES)
+    def __init__(self, *, contexts_max: int = 2, tenants: Collection[str] = ()) -> None:
+        self.machine = SchemaMachine(
+            contexts_max=contexts_max, size_max_bytes=SIZE_MAX_BYTES, tenants=lambda: tenants
+        )
         self.entries: dict[bytes, bytes] = {}
 
     def run(self, command: Callable[..., Outcome], request: object) -> Any:
@@ -333,7 +335,7 @@ def test_the_log_tells_it_all_again(script: list[tuple[Any, ...]]) -> None:
             given_ids[place] = schema.identity
         assert len(catalogue.contexts()) <= 3
         assert contents(log.restarted()) == contents(catalogue)
-        assert log.restarted().size_bytes == catalogue.size_bytes
+        assert log.restarted().held_bytes.total == catalogue.held_bytes.total
     rebuilt = SchemaMachine(contexts_max=2, size_max_bytes=SIZE_MAX_BYTES)
     for record in durable_records.of_schemas(log.machine):
         rebuilt.replay(record)
@@ -399,8 +401,8 @@ def test_versions_and_settings_count_too(log: Log) -> None:
     for fill in (versions, configs, modes):
         with pytest.raises(RegistryRefusal, match=r"all\.schemas\.max\.bytes"):
             fill()
-    assert log.machine.catalogue.size_bytes <= SIZE_MAX_BYTES
-    assert log.restarted().size_bytes == log.machine.catalogue.size_bytes
+    assert log.machine.catalogue.held_bytes.total <= SIZE_MAX_BYTES
+    assert log.restarted().held_bytes.total == log.machine.catalogue.held_bytes.total
 
 
 def test_a_longer_setting_is_held_against_the_bound(log: Log) -> None:
@@ -408,4 +410,37 @@ def test_a_longer_setting_is_held_against_the_bound(log: Log) -> None:
     with pytest.raises(RegistryRefusal, match=r"config: .*all\.schemas\.max\.bytes"):
         log.set_config("a", SubjectConfig(compatibility_group="x" * SIZE_MAX_BYTES))
     log.set_config("a", None)
-    assert log.machine.catalogue.size_bytes == 0
+    assert log.machine.catalogue.held_bytes.total == 0
+
+
+def registered_until_refused(log: Log, scope: str, *, is_one_context: bool) -> tuple[int, str]:
+    for number in range(SIZE_MAX_BYTES):
+        name = f":{scope}:s{number}" if is_one_context else f":{scope}{number}:s"
+        try:
+            log.register(name, f"{number}" + "x" * (500 if is_one_context else 1))
+        except RegistryRefusal as refusal:
+            return number, str(refusal)
+    raise AssertionError("nothing is bounded")
+
+
+@pytest.mark.parametrize("is_one_context", [True, False])
+def test_a_tenant_leaves_room_for_others(is_one_context: bool) -> None:
+    """In bytes of all that is registered, or in contexts."""
+    log = Log(contexts_max=60, tenants=("acme", "zeta"))
+    many, reason = registered_until_refused(log, ".acme@", is_one_context=is_one_context)
+    few, _ = registered_until_refused(log, ".zeta@", is_one_context=is_one_context)
+    own, _ = registered_until_refused(log, ".own", is_one_context=is_one_context)
+    words = "max.bytes is 100000, of which its tenant has its share;"
+    assert (words if is_one_context else "max.schema.contexts allows its tenant to have") in reason
+    everything = many + few + own
+    # A sixth is promised to each of the three, and half is for whoever comes first.
+    assert 0.6 < many / everything < 0.7
+    assert few / everything > 0.15
+    assert own / everything > 0.15
+
+
+def test_without_tenants_everything_is_for_everybody() -> None:
+    log = Log(contexts_max=60)
+    made, reason = registered_until_refused(log, ".acme@", is_one_context=False)
+    assert made == 60
+    assert "there are as many as max.schema.contexts allows, 60; delete" in reason

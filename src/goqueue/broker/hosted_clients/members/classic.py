@@ -68,8 +68,8 @@ class ClassicMembership:
         member = self._known(wanted)
         if member is not None and await self._is_settled(member, wanted, rights):
             return member
-        self._register.make_room(self._broker.clock_ms())
         if member is None:
+            self._register.make_room(rights.group, self._broker.clock_ms())
             member = _new_member(wanted, self._broker.clock_ms())
         else:
             await self._commits.commit_positions(member, rights)

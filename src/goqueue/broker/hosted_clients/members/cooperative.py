@@ -45,7 +45,8 @@ class CooperativeMembership:
         self._commits = commits
 
     async def join(self, wanted: CooperativeJoin, rights: MemberRights) -> CooperativeHostedMember:
-        self._register.make_room(self._broker.clock_ms())
+        if self._register.get(rights.group, wanted.member_id or "") is None:
+            self._register.make_room(rights.group, self._broker.clock_ms())
         member_id = wanted.member_id or str(uuid4())
         result = await self._broker.groups.consumer_heartbeat(
             rights.group,

@@ -33,7 +33,7 @@ class HostedMembers:
 
     def __init__(self, broker: MemberSurroundings) -> None:
         self._broker = broker
-        self._register = MemberRegister()
+        self._register = MemberRegister(lambda: broker.image.security.tenants)
         self._commits = Commits(broker)
         self._polling = Polling(broker, self._commits)
         self._classic = ClassicMembership(broker, self._register, self._commits)

@@ -1,10 +1,11 @@
 """The members that live in this broker, as long as their sessions last."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember, HostedMember
 from goqueue.model.errors import Overloaded
+from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import GroupRefused
 
@@ -17,10 +18,11 @@ H = TypeVar("H", bound=HostedMember)
 class MemberRegister:
     """All of them, by group and member id."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_members", "_shares")
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Callable[[], Collection[str]]) -> None:
         self._members: dict[tuple[str, str], HostedMember] = {}
+        self._shares = NamedShares(tenants)
 
     def get(self, group_id: str, member_id: str) -> HostedMember | None:
         return self._members.get((group_id, member_id))
@@ -38,9 +40,9 @@ class MemberRegister:
             )
         return member
 
-    def make_room(self, now_ms: int) -> None:
-        """Forget who has not been seen for a session; refuse when all have."""
-        if len(self._members) < MEMBERS_MAX:
+    def make_room(self, group_id: str, now_ms: int) -> None:
+        """For a new member. Forget who has not been seen for a session; refuse when all have."""
+        if self._has_room(group_id, now_ms):
             return
         gone = [
             key
@@ -49,8 +51,26 @@ class MemberRegister:
         ]
         for key in gone:
             del self._members[key]
-        if not gone:
-            raise Overloaded(f"{MEMBERS_MAX} members live in this broker already")
+        if gone:
+            self._shares.count_again()
+            if self._has_room(group_id, now_ms):
+                return
+        known = len(self._members)
+        raise Overloaded(
+            f"{MEMBERS_MAX} members live in this broker already"
+            if known >= MEMBERS_MAX
+            else f"{known} members live in this broker, and its tenant has its share of the "
+            f"{MEMBERS_MAX} that there can be"
+        )
+
+    def _has_room(self, group_id: str, now_ms: int) -> bool:
+        return self._shares.has_room(
+            group_id,
+            MEMBERS_MAX,
+            len(self._members),
+            lambda: ((group, 1) for group, _ in self._members),
+            now_ms,
+        )
 
     def touch(self, member: HostedMember, now_ms: int) -> None:
         member.seen_ms = now_ms

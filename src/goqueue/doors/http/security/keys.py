@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
+from goqueue.doors.http.long_lists import list_answer
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.users import TAGS, NameInPath
 from goqueue.doors.http.whole_numbers import whole
@@ -18,6 +19,7 @@ from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.keys import LABEL_MAX_LENGTH, TOKEN_PREFIX, AccessKey, KeyKind
 from goqueue.model.security.users import NAME_MAX_LENGTH
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need, Refused
 
@@ -75,10 +77,11 @@ async def list_keys(
         str | None,
         QueryParameter(min_length=1, max_length=NAME_MAX_LENGTH, description="Of this user only."),
     ] = None,
-) -> Keys:
+) -> Response[Keys]:
     """All keys, without their secrets. Those of others are left out for who may not see them."""
-    found = service.keys.keys(caller)
-    return Keys([_shown(each) for each in found if user in (None, each.user)])
+    found = await service.keys.keys(caller)
+    shown = (_shown(each) for each in found if user in (None, each.user))
+    return await list_answer(Keys, in_slices(shown))
 
 
 @post(

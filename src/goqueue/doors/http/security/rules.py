@@ -1,6 +1,6 @@
 """/rules: who may, or must not, do what with which things."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.long_lists import list_answer
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.users import TAGS
 from goqueue.model.caller import Caller
@@ -137,10 +138,10 @@ async def list_rules(
     host: HostFilter = None,
     operation: OperationFilter = None,
     permission: PermissionFilter = None,
-) -> Rules:
+) -> Response[Rules]:
     """The rules that are like this; without any words, all."""
     wanted = _filter(resource, name, pattern, principal, host, operation, permission)
-    return Rules(await _all_shown(await service.rules.rules(caller, [wanted])))
+    return await list_answer(Rules, _all_shown(await service.rules.rules(caller, [wanted])))
 
 
 @post(
@@ -158,7 +159,7 @@ async def add_rules(
     made = [_read(each) for each in data.rules]
     with refused_by_content():
         await service.rules.add(caller, made)
-    return Response(Rules(await _all_shown(made)))
+    return await list_answer(Rules, _all_shown(made))
 
 
 @delete(
@@ -178,7 +179,7 @@ async def delete_rules(
     host: HostFilter = None,
     operation: OperationFilter = None,
     permission: PermissionFilter = None,
-) -> DeletedRules:
+) -> Response[DeletedRules]:
     """Remove the rules that are like this; at least one word must say which."""
     wanted = _filter(resource, name, pattern, principal, host, operation, permission)
     if wanted == RuleFilter():
@@ -188,7 +189,8 @@ async def delete_rules(
             "resource, name, pattern, principal, host, operation, permission: say with at least "
             "one of them which rules to delete",
         )
-    return DeletedRules(await _all_shown(await service.rules.remove(caller, [wanted])))
+    gone = await service.rules.remove(caller, [wanted])
+    return await list_answer(DeletedRules, _all_shown(gone))
 
 
 def _filter(
@@ -229,8 +231,8 @@ def _read(rule: Rule) -> StoredRule:
     )
 
 
-async def _all_shown(rules: Sequence[StoredRule]) -> list[Rule]:
-    return [msgspec.convert(_shown(each), Rule) async for each in in_slices(rules)]
+def _all_shown(rules: Sequence[StoredRule]) -> AsyncIterator[Rule]:
+    return in_slices(msgspec.convert(_shown(each), Rule) for each in rules)
 
 
 def _shown(rule: StoredRule) -> dict[str, str]:

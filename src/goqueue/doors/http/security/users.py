@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from goqueue.doors.http.contents import refused_by_content
 from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.long_lists import list_answer
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.security.credentials import Password, UserName
 from goqueue.doors.web.callers import let_finish
@@ -20,6 +21,7 @@ from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.tenants import NAME_MAX_LENGTH as TENANT_MAX_LENGTH
 from goqueue.model.security.users import NAME_MAX_LENGTH
 from goqueue.model.security.users import User as StoredUser
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
 
@@ -77,9 +79,10 @@ class ChangedUser(msgspec.Struct, frozen=True):
 @get("/users", tags=TAGS, responses=errors(400, 403), opt={"needs": (_LOOK,)})
 async def list_users(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
-) -> Users:
+) -> Response[Users]:
     """All users, by name."""
-    return Users([_shown(each) for each in service.users.users(caller)])
+    users = await service.users.users(caller)
+    return await list_answer(Users, in_slices(_shown(each) for each in users))
 
 
 @post(

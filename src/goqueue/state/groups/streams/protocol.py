@@ -153,6 +153,7 @@ class StreamsProtocol:
         known = group.members.get(member.member_id)
         grown = topology.size_bytes if topology is not group.topology else 0
         self._registry.check_said(
+            group.group_id,
             group.said_bytes + (topology.size_bytes - grown),
             None if known is None else said_bytes(known.said),
             said_bytes(member.said) + grown,

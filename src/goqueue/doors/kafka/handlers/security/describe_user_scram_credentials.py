@@ -23,7 +23,7 @@ async def handle(
 ) -> Message:
     names = [user.name for user in request.users or ()]
     try:
-        told = context.service.users.credentials(context.caller, names)
+        told = await context.service.users.credentials(context.caller, names)
     except GoQueueError as error:
         return {"error_code": error_code(error), "error_message": error.message, "results": ()}
     results: list[Message] = []
