@@ -43,7 +43,8 @@ class Rounds:
             thread.start()
         try:
             for number in range(reloads + 1):
-                before = len(self.serials)
+                # The first may have been seen already.
+                before = len(self.serials) if number else 0
                 if number:
                     made(self._files.ca.parent, renew=True)
                 deadline = time.monotonic() + _DEADLINE_SECONDS

@@ -194,6 +194,10 @@ def test_delayed_messages_arrive_exactly_once_over_kills(
                 time.sleep(0.002)
             server.sigkill()
             server.restart()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not canceller.cancelled:
+            assert time.monotonic() < deadline, "nothing could be cancelled"
+            time.sleep(0.01)
         for thread in (sender, canceller):
             thread.stopping.set()
             thread.join(2 * WAIT_SECONDS)
