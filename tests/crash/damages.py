@@ -57,6 +57,7 @@ class Judge:
         data = self._copy(state)
         server = ForkedServer(data, self._work, SETTINGS).start()
         try:
+            assert server.exit_code is None, server.log_text
             content = read_all(server.ready_file)
         finally:
             server.stop()
