@@ -5,7 +5,8 @@ A file is one line with the CRC-32C of the rest, then JSON that a person can rea
 
 import os
 from pathlib import Path
-from typing import Final, TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import msgspec
 from crc32c import crc32c
@@ -17,6 +18,11 @@ from goqueue.storage.open_file import OpenFile
 T = TypeVar("T")
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+
+# msgspec looks at a type when it is first decoded, and crashes the process where two threads do so
+# at once; a broker opens its partitions with several.
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+_making = Lock()
 
 
 class DamagedFile(GoQueueError):
@@ -52,6 +58,14 @@ def load(disk: Disk, path: Path, content_type: type[T]) -> T | None:
     if checksum != b"%08x" % crc32c(body):
         raise DamagedFile(f"{path}: the checksum in its first line does not match the rest")
     try:
-        return msgspec.json.decode(body, type=content_type)
+        return _decoder(content_type).decode(body)
     except msgspec.MsgspecError as error:
         raise DamagedFile(f"{path}: {error}") from error
+
+
+def _decoder(content_type: type[T]) -> msgspec.json.Decoder[T]:
+    with _making:
+        found = _decoders.get(content_type)
+        if found is None:
+            found = _decoders[content_type] = msgspec.json.Decoder(content_type)
+    return found
