@@ -5,7 +5,7 @@ any task, so it must not ask for the current one, as `asyncio.timeout` and task 
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
@@ -20,6 +20,21 @@ def begin(work: Coroutine[Any, None, T]) -> T | asyncio.Task[T]:
     except StopIteration as done:
         return cast(T, done.value)
     return asyncio.get_running_loop().create_task(_Begun(work, waiting_on))
+
+
+async def to_the_end(
+    work: Coroutine[Any, None, T], abandoned: Callable[["asyncio.Task[T]"], None]
+) -> T:
+    """The result of `work`, which goes on where the caller is cancelled: `abandoned` is told then,
+    and sees to what it brings."""
+    begun = begin(work)
+    if not isinstance(begun, asyncio.Task):
+        return begun
+    try:
+        return await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        abandoned(begun)
+        raise
 
 
 class _Begun(Coroutine[Any, None, T]):

@@ -21,7 +21,7 @@ from goqueue.broker.queues.lines_elsewhere import LinesElsewhere
 from goqueue.broker.queues.receiving import QueueReceiving, Sweep, Work
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.waiting import LedQueue, LineKey, QueueLines, QueuesElsewhere, Watched
-from goqueue.eager import begin
+from goqueue.eager import to_the_end
 from goqueue.model.calls import Method
 from goqueue.model.errors import (
     GoQueueError,
@@ -298,14 +298,10 @@ class ReceivingAnywhere:
     ) -> _Look:
         """A lease takes time, where others must have it or a message is read from disk: what it
         brings for a reader that has gone meanwhile is given back."""
-        looking = begin(self._look(places, work, request, reader))
-        if not isinstance(looking, asyncio.Task):
-            return looking
-        try:
-            return await asyncio.shield(looking)
-        except asyncio.CancelledError:
-            self._registry.spawn(self._give_back(places, looking))
-            raise
+        return await to_the_end(
+            self._look(places, work, request, reader),
+            lambda looking: self._registry.spawn(self._give_back(places, looking)),
+        )
 
     async def _give_back(self, places: _Places, looking: "asyncio.Task[_Look]") -> None:
         with suppress(GoQueueError):

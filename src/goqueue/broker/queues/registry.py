@@ -283,10 +283,9 @@ class QueueRegistry:
     def _counted_queues(self) -> Iterator[tuple[str, int]]:
         """By their topics: a group of the broker's own reads queues of all tenants."""
         topics = self._host.image.topics_by_id
-        for shard in self.state.loaded_shards():
-            for key in shard.machine.queue_keys:
-                topic = topics.get(key.topic_id)
-                yield "" if topic is None else topic.name, 1
+        for key in self.queue_keys():
+            topic = topics.get(key.topic_id)
+            yield "" if topic is None else topic.name, 1
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)

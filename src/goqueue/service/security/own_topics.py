@@ -25,7 +25,7 @@ def is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     They tell of everybody's groups, transactions and messages to come. A browser gets to the HTTP
     port from anywhere.
     """
-    return caller.door is not _KAFKA and resource is Resource.TOPIC and is_internal(name)
+    return caller.door is not _KAFKA and resource is _TOPIC and is_internal(name)
 
 
 class OwnTopics:

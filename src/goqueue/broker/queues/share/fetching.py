@@ -20,7 +20,7 @@ from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.queues.share.reading import FoundBatches, ShareReader
 from goqueue.broker.queues.tracing import note_acquired, note_expired
 from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.eager import begin
+from goqueue.eager import to_the_end
 from goqueue.model.errors import GoQueueError, UnknownTopic, UnknownTopicId
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
@@ -98,14 +98,10 @@ class ShareFetching:
     ) -> list[ShareFetched]:
         """What it brings for a member that has gone meanwhile, or whose right has ended, is given
         back: it takes time where others must have it."""
-        acquiring = begin(_acquire(seen, batch_size))
-        if not isinstance(acquiring, asyncio.Task):
-            return acquiring
-        try:
-            return await asyncio.shield(acquiring)
-        except asyncio.CancelledError:
-            self._queues.registry.spawn(self._give_back(seen, acquiring))
-            raise
+        return await to_the_end(
+            _acquire(seen, batch_size),
+            lambda acquiring: self._queues.registry.spawn(self._give_back(seen, acquiring)),
+        )
 
     async def _give_back(
         self, seen: Sequence[_Seen], acquiring: "asyncio.Task[list[ShareFetched]]"
