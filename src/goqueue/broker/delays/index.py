@@ -32,6 +32,8 @@ _ROWS_PER_STATEMENT: Final = 1_000
 _COLUMNS: Final = 5
 _CACHE_KIB: Final = 8 * 1024
 _CHECKSUM_BYTES: Final = 4
+# Made once: several threads that decode a type for the first time crash msgspec.
+_POSITIONS: Final = msgspec.msgpack.Decoder(IndexPosition)
 
 # SQLite has no checksums. Different factors, so that a changed bit in any column shows; a term of
 # its own, so that zeros do.
@@ -145,7 +147,7 @@ class DelayIndex:
         checksum, content = row[0][:_CHECKSUM_BYTES], row[0][_CHECKSUM_BYTES:]
         if checksum != _checksum(content):
             raise sqlite3.DatabaseError("where it stands is damaged")
-        position = msgspec.msgpack.decode(content, type=IndexPosition)
+        position = _POSITIONS.decode(content)
         if position.format != FORMAT:
             raise sqlite3.DatabaseError(f"it has the unknown format {position.format}")
         return position
