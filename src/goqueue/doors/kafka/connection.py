@@ -320,8 +320,9 @@ class Connection(asyncio.BufferedProtocol):
         request, exchange.request = exchange.request, None
         exchange.is_handled = True
         work, quota = exchange.operation.answer(context, request), context.quota
-        is_timed = quota is not None and quota.requests
-        message = await (timed(work, context.spent) if is_timed else work)
+        if quota is not None and quota.requests:
+            work = timed(work, quota.spent)
+        message = await work
         exchange.message = message if quota is None else quota.told(message)
         exchange.is_handled = False
         if exchange.has_large_answer:

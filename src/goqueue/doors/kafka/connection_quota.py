@@ -6,6 +6,7 @@ read from for as long, since clients may not care (librdkafka does not).
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from goqueue.doors.kafka.holds import QUOTA
 from goqueue.doors.kafka.wire.writing import Message
@@ -13,6 +14,10 @@ from goqueue.model.caller import Caller, Principal
 from goqueue.model.fairness.parties import party_of
 from goqueue.model.security.quotas import QuotaKind
 from goqueue.service.security.quotas import Bucket, ClientQuota, QuotaService
+
+# Most requests take a twentieth of it: it is charged for several together, as charging takes time
+# as well, and for the rest when the connection ends or becomes somebody else's.
+SPENT_AT_ONCE_SECONDS: Final = 0.001
 
 
 def _nothing(_reason: str) -> None:
@@ -32,6 +37,7 @@ class ConnectionQuota:
         "_joined_as",
         "_produced",
         "_quotas",
+        "_spent_seconds",
         "_timer",
         "_until",
         "_version",
@@ -59,6 +65,7 @@ class ConnectionQuota:
         self._fetched: tuple[Bucket, ...] = ()
         # Empty: time is not measured.
         self.requests: tuple[Bucket, ...] = ()
+        self._spent_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
 
@@ -72,6 +79,7 @@ class ConnectionQuota:
         return None if self._client is None else self
 
     def _look_up(self, caller: Caller) -> None:
+        self._charge_spent()
         if caller.principal is not self._joined_as:
             self._join(caller.principal)
         self._caller = caller
@@ -114,8 +122,14 @@ class ConnectionQuota:
 
     def spent(self, seconds: float) -> None:
         """Of the event loop's time."""
+        self._spent_seconds += seconds
+        if self._spent_seconds >= SPENT_AT_ONCE_SECONDS:
+            self._charge_spent()
+
+    def _charge_spent(self) -> None:
+        spent, self._spent_seconds = self._spent_seconds, 0.0
         for bucket in self.requests:
-            wait_ms = bucket.charge(seconds * 100, self._quotas.now_ms())
+            wait_ms = bucket.charge(spent * 100, self._quotas.now_ms())
             if wait_ms:
                 self._throttle(QuotaKind.REQUESTS, wait_ms)
 
@@ -172,8 +186,9 @@ class ConnectionQuota:
 
     def end(self) -> None:
         """The connection is lost."""
-        if self._timer is not None:
-            self._timer.cancel()
         # Both know the connection, which is to be freed without a look for cycles.
         self._hold = self._go_on = _nothing
+        self._charge_spent()
+        if self._timer is not None:
+            self._timer.cancel()
         self._leave()

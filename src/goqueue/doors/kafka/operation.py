@@ -102,11 +102,6 @@ class RequestContext:
         """As coordinators want to know it."""
         return Client(client_id=self.caller.client_id, host=f"/{self.caller.address}")
 
-    def spent(self, seconds: float) -> None:
-        """Of the event loop's time."""
-        if self.quota is not None:
-            self.quota.spent(seconds)
-
 
 # A request is typed by its handler as kio's newest version of it. An answer of None sends nothing.
 Handle = Callable[[RequestContext, Any], Awaitable[Message | None]]
