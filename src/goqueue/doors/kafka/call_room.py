@@ -6,7 +6,7 @@ connection goes on: two brokers that ask each other for things, each of which ne
 again, would else wait for each other; and a call could not be forgotten.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from goqueue.doors.kafka.request_memory import RequestMemory
 
@@ -21,6 +21,10 @@ UNREAD_PARTS: Final = 4
 # Counted for a call beside its frame. Its task takes 3.8 KB; with these, some 20,000 clients of one
 # broker can wait at another one by default, for 80 MB.
 CALL_BYTES: Final = 1024
+
+
+class CountsIn(Protocol):
+    def count_in(self, memory: RequestMemory) -> None: ...
 
 
 class Share:
@@ -52,6 +56,16 @@ class CallRoom:
         self.memory = memory
         self._in_flight_bytes = memory.limit_bytes // IN_FLIGHT_PARTS
         self._of_all = Share(self._in_flight_bytes)
+
+    def take_over(
+        self, memory: RequestMemory, frame_bytes: int, *counting: CountsIn
+    ) -> RequestMemory:
+        """What a connection holds from now on, beginning with this frame, is counted here."""
+        memory.give_back(frame_bytes)
+        self.memory.take(frame_bytes)
+        for each in counting:
+            each.count_in(self.memory)
+        return self.memory
 
     def of_a_connection(self) -> "ConnectionRoom":
         share = Share(self._in_flight_bytes // PER_CONNECTION_PARTS)

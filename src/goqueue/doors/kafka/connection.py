@@ -22,6 +22,7 @@ from goqueue.doors.kafka.connection_quota import ConnectionQuota
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
+from goqueue.doors.kafka.low_water import LowWater
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
     CloseConnection,
@@ -57,10 +58,10 @@ class Connection(asyncio.BufferedProtocol):
         turn: Turn,
     ) -> None:
         self._services = services
-        self._traffic = services.traffic
         self._memory = memory
         self._limits = services.limits
         self._frames = FrameReader(scratch, memory, services.limits)
+        self._low_water = LowWater()
         self._connections = connections
         self._max_in_flight = services.config.max_requests_in_flight_per_connection
         self._loop = asyncio.get_running_loop()
@@ -164,12 +165,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_seconds = self._loop.time()
-        if (self._is_ending and self._calls is None) or self._frames.is_still_partial(nbytes):
+        if self._is_ending and self._calls is None:
             return
+        if not self._frames.is_still_partial(nbytes):
+            self._take(nbytes)
+        self._low_water.expect(self._frames.missing_bytes, self._transport)
+
+    def _take(self, nbytes: int) -> None:
         frame = None if self._holds else self._frames.only_frame(nbytes)
         if frame is None:
-            self._frames.arrived(nbytes)
-            self._read_frames()
+            self._read_frames(nbytes)
         else:
             try:
                 self._accept(frame)
@@ -179,7 +184,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- bytes to requests ----------------------------------------------------------------
 
-    def _read_frames(self) -> None:
+    def _read_frames(self, nbytes: int) -> None:
+        self._frames.arrived(nbytes)
         try:
             while not self._holds and (frame := self._frames.next_frame()) is not None:
                 self._accept(frame)
@@ -227,12 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._unanswered:
                 raise Malformed("a call of a broker behind requests of a client")
             room = self._services.call_room
-            # What it holds from now on, beginning with this frame, is counted with other calls.
-            self._memory.give_back(len(frame))
-            self._memory = room.memory
-            self._memory.take(len(frame))
-            self._frames.count_in(room.memory)
-            self._unsent.count_in(room.memory)
+            self._memory = room.take_over(self._memory, len(frame), self._frames, self._unsent)
             self._calls = BrokerCalls(self._services.service.calls, room.of_a_connection(), self)
         self._calls.take(self._caller, header, frame)
 
@@ -345,17 +346,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _internal_error(self, exchange: Exchange) -> str:
         message = "a request from %s failed, and its connection is closed: %s"
-        self._write_line(logging.ERROR, message, exchange.operation.name, with_trace=True)
+        self._write_line(logging.ERROR, message, exchange.operation.name)
         return "internal error"
 
-    def _write_line(
-        self, level: int, message: str, reason: str, *, with_trace: bool = False
-    ) -> None:
-        host = self.client_host
-        self._services.lines.write(level, host, message, host, reason, with_trace=with_trace)
+    def _write_line(self, level: int, message: str, reason: str) -> None:
+        host, is_ours = self.client_host, level == logging.ERROR
+        self._services.lines.write(level, host, message, host, reason, with_trace=is_ours)
 
     def send_answers(self) -> None:
-        unanswered = self._unanswered
+        unanswered, traffic = self._unanswered, self._services.traffic
         ready: Chunks = []
         while unanswered and unanswered[0].is_done:
             exchange = unanswered.pop(0)
@@ -367,11 +366,11 @@ class Connection(asyncio.BufferedProtocol):
                     exchange.failure = self._internal_error(exchange)
             if exchange.failure is not None:
                 if exchange.failure is not CANCELLED:
-                    self._traffic.failures[name] += 1
+                    traffic.failures[name] += 1
                 self.write(ready)
                 self.end(exchange.failure)
                 return
-            self._traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
+            traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
         self.write(ready)
         if self._failure is not None and not unanswered:
             self.end(self._failure)
@@ -403,8 +402,7 @@ class Connection(asyncio.BufferedProtocol):
         self._holds.discard(reason)
         if self._holds or self._is_ending or self._transport is None:
             return
-        self._frames.arrived(0)
-        self._read_frames()
+        self._read_frames(0)
         if not self._holds:
             self._is_paused = False
             self._transport.resume_reading()
@@ -432,6 +430,7 @@ class Connection(asyncio.BufferedProtocol):
         counted_bytes, unsent_bytes = self._unsent.counted_bytes, self.unsent_bytes
         if not self._frames.partial_bytes and not counted_bytes:
             return now
+        self._low_water.expect_anything(self._transport)
         if 0 < unsent_bytes < counted_bytes:
             self._unsent.count(unsent_bytes)
             self.last_active_seconds = now

@@ -58,6 +58,11 @@ class FrameReader:
         """What is held for a frame that is not whole yet."""
         return 0 if self._partial is None else len(self._partial)
 
+    @property
+    def missing_bytes(self) -> int:
+        """What has to arrive until that frame is whole."""
+        return 0 if self._partial is None else self._partial_size - self._filled_bytes
+
     def hold_to(self, limits: FrameLimits) -> None:
         """From the next frame on."""
         self._limits = limits

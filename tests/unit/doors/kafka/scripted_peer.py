@@ -1,6 +1,7 @@
 """A connection without a socket, and operations that finish when the test says so."""
 
 import asyncio
+import socket
 import struct
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,9 +30,15 @@ class FakeTransport:
         self.write_count = 0
         self.is_closed = False
         self.is_reading = True
+        # From how many bytes on the socket says that there are some.
+        self.low_waters: list[int] = []
 
     def get_extra_info(self, name: str) -> Any:
-        return ("10.1.2.3", 4711) if name == "peername" else None
+        return {"peername": ("10.1.2.3", 4711), "socket": self}.get(name)
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+        self.low_waters.append(value)
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high > 0
