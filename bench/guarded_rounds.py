@@ -10,12 +10,21 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
-from bench.brokers.guarded import GuardedGoQueue
-from bench.brokers.kafka_speaker import run_throughput
+from bench.brokers.kafka_speaker import Reachable, run_throughput
 from bench.figures import Sample
 from bench.rounds import measured, settle
+
+
+class Broker(Reachable, Protocol):
+    @property
+    def client_options(self) -> Sequence[str]: ...
+    def make_topic(self, name: str) -> None: ...
+    def delete_topic(self, name: str) -> None: ...
+
+
+AnyBroker = TypeVar("AnyBroker", bound=Broker)
 
 
 @dataclass(slots=True)
@@ -34,7 +43,7 @@ class Ratios(NamedTuple):
 
 
 @contextmanager
-def topic_at(broker: GuardedGoQueue) -> Iterator[str]:
+def topic_at(broker: Broker) -> Iterator[str]:
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     broker.make_topic(topic)
     try:
@@ -43,7 +52,7 @@ def topic_at(broker: GuardedGoQueue) -> Iterator[str]:
         broker.delete_topic(topic)
 
 
-def one_round(broker: GuardedGoQueue, size: int, messages: int, figures: Figures | None) -> None:
+def one_round(broker: Broker, size: int, messages: int, figures: Figures | None) -> None:
     volume = [*("--count", str(messages), "--size", str(size), "--partitions", "1")]
     volume += broker.client_options
     with topic_at(broker) as topic:
@@ -57,7 +66,7 @@ def one_round(broker: GuardedGoQueue, size: int, messages: int, figures: Figures
         figures.consumed.append(consumed)
 
 
-def in_turn(brokers: Sequence[GuardedGoQueue], turn: int) -> Sequence[GuardedGoQueue]:
+def in_turn(brokers: Sequence[AnyBroker], turn: int) -> Sequence[AnyBroker]:
     """None of them is always second."""
     return brokers if turn % 2 else brokers[::-1]
 

@@ -17,6 +17,11 @@ MEGABYTE = 1_000_000
 _numbers = count(1)
 
 
+class Running(Protocol):
+    @property
+    def process(self) -> ChildProcess: ...
+
+
 class Named(Protocol):
     name: str
     process: ChildProcess
@@ -62,7 +67,7 @@ def settle() -> None:
     os.sync()
 
 
-def measured(broker: Named, run: Callable[[], tuple[Throughput, Finished]]) -> Sample:
+def measured(broker: Running, run: Callable[[], tuple[Throughput, Finished]]) -> Sample:
     """Messages per second of one run, with what it cost the broker and the client."""
     before = broker.process.cpu_seconds()
     result, finished = run()

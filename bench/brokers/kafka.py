@@ -53,9 +53,7 @@ class Kafka:
         class_path = maven_class_path(KAFKA)
         self.port = free_port()
         properties = folder / "server.properties"
-        properties.write_text(
-            _PROPERTIES.format(port=self.port, controller_port=free_port(), folder=folder)
-        )
+        properties.write_text(self.properties(folder))
         run_tool(
             [
                 *(java, "-Xmx256m", "-cp", class_path, "kafka.tools.StorageTool", "format"),
@@ -67,6 +65,9 @@ class Kafka:
             log_path=folder / "kafka.log",
         )
         self.process.wait_ready(lambda: answers_kafka(self.port))
+
+    def properties(self, folder: Path) -> str:
+        return _PROPERTIES.format(port=self.port, controller_port=free_port(), folder=folder)
 
     def stop(self) -> None:
         self.process.stop()

@@ -31,6 +31,15 @@ class Fsync(StrEnum):
     NEVER = "never"
 
 
+class Reachable(Protocol):
+    """For the C client."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def process(self) -> ChildProcess: ...
+
+
 class KafkaSpeaker(Protocol):
     name: str
     port: int
@@ -78,7 +87,7 @@ def _finish(answer: Future[None]) -> None:
 
 
 def run_throughput(
-    broker: KafkaSpeaker, mode: str, topic: str, *arguments: str
+    broker: Reachable, mode: str, topic: str, *arguments: str
 ) -> tuple[Throughput, Finished]:
     finished = _run(broker, mode, topic, arguments)
     result = msgspec.json.decode(finished.output, type=Throughput)
@@ -93,7 +102,7 @@ def run_latency(broker: KafkaSpeaker, mode: str, topic: str, *arguments: str) ->
     return result
 
 
-def _run(broker: KafkaSpeaker, mode: str, topic: str, arguments: tuple[str, ...]) -> Finished:
+def _run(broker: Reachable, mode: str, topic: str, arguments: tuple[str, ...]) -> Finished:
     broker.process.check_alive()
     target = ("--brokers", f"127.0.0.1:{broker.port}", "--topic", topic)
     return run_generator([kafka_load(), mode, *target, *arguments])
