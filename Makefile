@@ -17,6 +17,8 @@ SECONDS ?= 60
 KEEP ?=
 # Four processes on two cores: much of the suite waits for servers and clients (tests/conftest.py).
 PYTEST_ARGS ?= -n 4 --dist loadscope
+# Hundreds of processes load the source: where nothing compiled is kept, each compiles all of it again.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Where there is apt-get and the right to use it; else the caller says what is missing.
 apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
@@ -47,7 +49,8 @@ $(INSTALLED): $(READY)
 run: $(READY) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 	@$(BIN)/goqueue serve $(ARGS)
 
-test: lint kcat jq prometheus etcd ## Lint, types, import contracts and all tests
+test: $(INSTALLED) kcat jq prometheus etcd ## Lint, types, import contracts and all tests
+	@$(MAKE) --no-print-directory -j 2 lint compiled
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 test-cluster: $(INSTALLED) kcat prometheus etcd ## The tests with real clients, at a broker of a cluster that leads nothing
@@ -55,6 +58,13 @@ test-cluster: $(INSTALLED) kcat prometheus etcd ## The tests with real clients, 
 
 test-workers: $(INSTALLED) kcat prometheus etcd ## The same at two workers of one machine
 	$(BIN)/pytest $(PYTEST_ARGS) --goqueue-workers tests/interop
+
+# Beside mypy, which keeps one core busy: in a new clone the processes of pytest would all begin by
+# compiling the same. What cannot be loaded, the tests themselves tell.
+.PHONY: compiled
+compiled: $(INSTALLED)
+	@$(BIN)/python -m compileall -q src
+	@-$(BIN)/pytest --collect-only -qq >/dev/null 2>&1
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check .

@@ -20,6 +20,10 @@ from tests.files_in_memory import temporary_files_in_memory
 # Commands and Spark use the profile that somebody has in use: that of the tests is none.
 os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).with_name("no-profiles"))
 
+# Java that runs for minutes spends more on its second compiler and on collecting garbage in threads
+# than it gains; read by whatever starts Spark, without a word in its output.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # A broker on a busy machine is held up for longer than httpx's five seconds. They are the default
 # value of many parameters, so this object is the one place to change them.
 DEFAULT_TIMEOUT_CONFIG.__dict__.update(httpx.Timeout(60).as_dict())

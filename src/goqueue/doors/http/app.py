@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from litestar import Litestar, Request, Response, route
 from litestar.connection import ASGIConnection
-from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
@@ -31,6 +31,7 @@ from goqueue.doors.http import (
     topics,
     tracing,
 )
+from goqueue.doors.http.behind_door import BehindDoor, behind_door
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.framework_errors import respond
 from goqueue.doors.http.groups import (
@@ -50,6 +51,7 @@ from goqueue.doors.http.security import audit, keys, quotas, rules, sessions, te
 from goqueue.doors.http.tenant_names import serve_tenants
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
+from goqueue.doors.web.asgi import Application, Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.model.caller import Caller, Door
@@ -104,18 +106,37 @@ def build_app(
     readiness: Readiness,
     exposition: Exposition,
     closing: asyncio.Event,
-) -> Litestar:
+) -> Application:
+    """Requests of one door, each with what is behind it."""
+    framework = _framework()
+    behind = BehindDoor(
+        service=service,
+        bodies=bodies,
+        readiness=readiness,
+        exposition=exposition,
+        closing=closing,
+    )
+
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        behind.tell(scope)
+        return framework(scope, receive, send)  # type: ignore[arg-type]
+
+    return answer
+
+
+@cache
+def _framework() -> Litestar:
+    """One for all doors of a process: to register the routes takes a tenth of a second."""
     check_needs(ROUTES)
     return Litestar(
         # First, or Litestar has added its own already.
         route_handlers=[*_options_routes(ROUTES), *ROUTES],
-        dependencies=_dependencies(service, closing, readiness, exposition),
+        dependencies=_dependencies(),
         guards=[check_query],
         exception_handlers={Exception: respond},
         request_class=JsonRequest,
         openapi_config=openapi_config(),
         logging_config=None,
-        state=State({"body_reader": bodies}),
         signature_types=[
             BrokerService,
             Caller,
@@ -150,17 +171,15 @@ def _options_route(path: str, allowed: str) -> HTTPRouteHandler:
     return options
 
 
-def _dependencies(
-    service: BrokerService, closing: asyncio.Event, readiness: Readiness, exposition: Exposition
-) -> dict[str, Provide]:
+def _dependencies() -> dict[str, Provide]:
     """What routes may name as parameters.
 
     Each asks for the one before it: those that do not need each other Litestar fills in tasks,
     and every request would wait for four more turns of the event loop.
     """
 
-    def the_service() -> BrokerService:
-        return service
+    def the_service(request: Request[Any, Any, Any]) -> BrokerService:
+        return behind_door(request.scope).service
 
     def the_caller(
         request: Request[Any, Any, Any],
@@ -168,14 +187,23 @@ def _dependencies(
     ) -> Caller:
         return caller_in(request.scope, Door.HTTP)
 
-    def the_closing(caller: NamedDependency[Caller]) -> asyncio.Event:  # noqa: ARG001
-        return closing
+    def the_closing(
+        request: Request[Any, Any, Any],
+        caller: NamedDependency[Caller],  # noqa: ARG001
+    ) -> asyncio.Event:
+        return behind_door(request.scope).closing
 
-    def the_readiness(closing: NamedDependency[asyncio.Event]) -> Readiness:  # noqa: ARG001
-        return readiness
+    def the_readiness(
+        request: Request[Any, Any, Any],
+        closing: NamedDependency[asyncio.Event],  # noqa: ARG001
+    ) -> Readiness:
+        return behind_door(request.scope).readiness
 
-    def the_exposition(readiness: NamedDependency[Readiness]) -> Exposition:  # noqa: ARG001
-        return exposition
+    def the_exposition(
+        request: Request[Any, Any, Any],
+        readiness: NamedDependency[Readiness],  # noqa: ARG001
+    ) -> Exposition:
+        return behind_door(request.scope).exposition
 
     return {
         "service": Provide(the_service, sync_to_thread=False),

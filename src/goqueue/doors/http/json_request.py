@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 from litestar import Request
 
+from goqueue.doors.http.behind_door import behind_door
 from goqueue.doors.http.body import decode, read_json
 from goqueue.doors.http.errors import Refusal
-from goqueue.doors.web.bodies import BodyReader
 
 
 @lru_cache
@@ -26,8 +26,8 @@ class JsonRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         if self._whole_body is None:
-            reader: BodyReader = self.app.state.body_reader
-            self._whole_body = await read_json(reader, self.scope["headers"], self.receive)
+            bodies = behind_door(self.scope).bodies
+            self._whole_body = await read_json(bodies, self.scope["headers"], self.receive)
             if not self._whole_body:
                 raise Refusal(400, "invalid_request", "the request needs a body of JSON")
         return self._whole_body
