@@ -26,9 +26,9 @@ HANDSHAKE_SECONDS: Final = 10.0
 # Of what a protocol writes, a socket has its high-water mark (64 KB) and a slice more at most. More
 # are answers to requests for new keys (RFC 8446, 4.6.3) from a client that reads none of them.
 OWN_ANSWERS_MAX_BYTES: Final = 1024 * 1024
-# Of what arrived at once, records of a byte or so: others have their turn before more is read. uvloop
-# reads up to 32 times without looking at any other socket, and what arrives at once may be 10,000
-# such records, a microsecond each. librdkafka's small ones are fewer.
+# Of what arrived at once, records of a byte or so: others have their turn before more is read.
+# uvloop reads up to 32 times without looking at any other socket, and what arrives at once may be
+# 10,000 such records, a microsecond each. librdkafka's small ones are fewer.
 READS_PER_TURN: Final = 1024
 
 

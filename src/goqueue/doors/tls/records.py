@@ -48,9 +48,9 @@ _OF_CONNECTION: Final = ("_ssl", "_into_ssl", "_from_ssl", "_raise_ssl_error")
 SLICE_BYTES: Final = 128 * 1024
 # The largest record of TLS (RFC 8446, 5.1), and what encryption and a header add to one.
 RECORD_BYTES: Final = 16 * 1024
-# Records without data among those that arrive together: requests for new keys (RFC 8446, 4.6.3) and
-# for a new handshake (TLS 1.2). Each has 27 bytes and takes ten microseconds, so that one connection
-# could hold up all others for seconds. Clients change keys after GBs; BoringSSL has the same bound.
+# Reads in vain of what arrives at once: of requests for new keys (RFC 8446, 4.6.3), and for a new
+# handshake (TLS 1.2). One has 27 bytes and takes ten microseconds, so that a connection could hold
+# up all others for seconds. Clients change keys after GBs; BoringSSL has a similar bound.
 RECORDS_WITHOUT_DATA_MAX: Final = 32
 _RECORD_EXTRA_BYTES: Final = 256 + 5
 
