@@ -26,6 +26,10 @@ HANDSHAKE_SECONDS: Final = 10.0
 # Of what a protocol writes, a socket has its high-water mark (64 KB) and a slice more at most. More
 # are answers to requests for new keys (RFC 8446, 4.6.3) from a client that reads none of them.
 OWN_ANSWERS_MAX_BYTES: Final = 1024 * 1024
+# Of what arrived at once, records of a byte or so: others have their turn before more is read.
+# uvloop reads up to 32 times without looking at any other socket, and what arrives at once may be
+# 10,000 such records, a microsecond each. librdkafka's small ones are fewer.
+READS_PER_TURN: Final = 1024
 
 
 class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
@@ -91,6 +95,8 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
             self._deliver()
         # The buffer is somebody else's next.
         records.keep()
+        if records.reads > READS_PER_TURN:
+            self._let_others_read()
 
     def eof_received(self) -> bool:
         if self._protocol is not None and not self._is_closing:
@@ -193,6 +199,15 @@ class TlsConnection(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.resume_reading()
             # What arrived before the pause, and not within the call of whoever resumes.
             self._loop.call_soon(self._deliver)
+
+    def _let_others_read(self) -> None:
+        if self._socket is not None and not self._is_closing:
+            self._socket.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._socket is not None and self.is_reading():
+            self._socket.resume_reading()
 
     def is_reading(self) -> bool:
         return not self._reading_is_paused and not self._is_closing

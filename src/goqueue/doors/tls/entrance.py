@@ -71,7 +71,10 @@ class TlsEntrance:
     def began(self, connection: TlsConnection) -> None:
         self._handshaking[connection] = None
         if len(self._handshaking) > HANDSHAKES_MAX:
-            next(iter(self._handshaking)).give_up("too many others connect at the same time")
+            oldest = next(iter(self._handshaking))
+            # Not when it hears that its socket is closed: several come in one turn of the loop.
+            self.is_over(oldest)
+            oldest.give_up("too many others connect at the same time")
 
     def is_over(self, connection: TlsConnection) -> None:
         self._handshaking.pop(connection, None)

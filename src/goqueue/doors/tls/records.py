@@ -32,6 +32,8 @@ BINDINGS: Final = (
     "ERR_clear_error",
     "SSL_ERROR_WANT_READ",
     "SSL_ERROR_ZERO_RETURN",
+    "SSL_MODE_AUTO_RETRY",
+    "SSL_clear_mode",
     "SSL_get_error",
     "SSL_get_verify_result",
     "SSL_read",
@@ -46,6 +48,10 @@ _OF_CONNECTION: Final = ("_ssl", "_into_ssl", "_from_ssl", "_raise_ssl_error")
 SLICE_BYTES: Final = 128 * 1024
 # The largest record of TLS (RFC 8446, 5.1), and what encryption and a header add to one.
 RECORD_BYTES: Final = 16 * 1024
+# Reads in vain of what arrives at once: of requests for new keys (RFC 8446, 4.6.3), and for a new
+# handshake (TLS 1.2). One has 27 bytes and takes ten microseconds, so that a connection could hold
+# up all others for seconds. Clients change keys after GBs; BoringSSL has a similar bound.
+RECORDS_WITHOUT_DATA_MAX: Final = 32
 _RECORD_EXTRA_BYTES: Final = 256 + 5
 
 
@@ -79,14 +85,20 @@ class TlsRecords:
         below: Any = self._connection
         self._unread = ffi.new("char **")
         self._ssl, self._arriving, self._leaving = below._ssl, below._into_ssl, below._from_ssl
+        # pyOpenSSL sets it: a call would go through records without data, however many there are.
+        lib.SSL_clear_mode(self._ssl, lib.SSL_MODE_AUTO_RETRY)
         # Whether `arriving` is a copy, and not the buffer that was passed to `arrived`.
         self._is_kept = True
         # The client said that it sends no more (RFC 8446, 6.1).
         self.has_ended = False
+        # Of what arrived last: how often OpenSSL was asked for data, and how often in vain.
+        self.reads = 0
+        self._reads_without_data = 0
 
     def arrived(self, buffer: ReceiveBuffer, size_bytes: int) -> None:
         """What is in the buffer is read from there: call `keep` if something else gets into it
         before all is read."""
+        self.reads = self._reads_without_data = 0
         # Errors are the thread's: one that somebody else left there would be taken for ours.
         lib.ERR_clear_error()
         if self._is_kept and self._unread_bytes():
@@ -134,16 +146,27 @@ class TlsRecords:
     def read_into(self, buffer: memoryview) -> int:
         """How many bytes it has now; fewer than there is room for: nothing whole is left."""
         # Clients send records of ten bytes, too: librdkafka makes two of each message of 1 KB.
-        read, ssl, size, filled = lib.SSL_read, self._ssl, len(buffer), 0
+        read, ssl, size, filled, reads = lib.SSL_read, self._ssl, len(buffer), 0, 0
         with ffi.from_buffer(buffer, require_writable=True) as start:
             while filled < size:
                 # A call takes one record, or as much of it as there is room for.
                 count = read(ssl, start + filled, size - filled)
-                if count <= 0:
-                    self._look_at(count)
+                reads += 1
+                if count > 0:
+                    filled += count
+                    continue
+                self._look_at(count)
+                if self.has_ended or not self._unread_bytes():
                     break
-                filled += count
+                self._had_no_data()
+        self.reads += reads
         return filled
+
+    def _had_no_data(self) -> None:
+        """A record is done with, and more have arrived."""
+        self._reads_without_data += 1
+        if self._reads_without_data > RECORDS_WITHOUT_DATA_MAX:
+            raise SSL.Error("too many records without data")
 
     def write(self, plain: Bytes) -> None:
         with ffi.from_buffer(plain) as start:

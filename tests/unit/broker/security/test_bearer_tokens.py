@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import http.client
 import http.server
 import json
 import threading
@@ -168,11 +169,26 @@ async def test_keys_are_kept_while_they_cannot_be_read(
     keys = KeySet(source, "test", refresh_s=3_600)
     assert await keys.find("one", "RSA")
     monkeypatch.setattr(key_sets, "UNKNOWN_KEY_REFRESH_S", -1.0)
-    for text in (None, "{", "[]", '{"keys": [1]}', " " * (key_sets.KEY_SET_MAX_BYTES + 1)):
+    too_large, too_deep = " " * (key_sets.KEY_SET_MAX_BYTES + 1), "[" * 100_000
+    for text in (None, "{", "[]", '{"keys": [1]}', too_large, too_deep):
         source.text = text
         assert await keys.find("two", "RSA") is None
         assert await keys.find("one", "RSA")
     assert "cannot be read" in caplog.text
+
+
+async def test_a_provider_that_speaks_no_http_is_not_asked_again_at_once() -> None:
+    reads = 0
+
+    def read() -> bytes:
+        nonlocal reads
+        reads += 1
+        raise http.client.BadStatusLine("garbage")
+
+    keys = KeySet(read, "test", refresh_s=3_600)
+    for _ in range(3):
+        assert await keys.find("one", "RSA") is None
+    assert reads == 1
 
 
 async def test_a_token_is_known_again_for_as_long_as_it_would_be_taken(

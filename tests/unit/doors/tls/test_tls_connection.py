@@ -6,6 +6,7 @@ import gc
 import ssl
 import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from OpenSSL import SSL
 from goqueue.doors.tls import connection as layer
 from goqueue.doors.tls.connection import TlsConnection
 from goqueue.doors.tls.entrance import HANDSHAKES_MAX, TlsEntrance
-from goqueue.doors.tls.records import SLICE_BYTES
+from goqueue.doors.tls.records import RECORDS_WITHOUT_DATA_MAX, SLICE_BYTES
 from goqueue.model.measuring.tls import TlsFigures
 from goqueue.server.tls.making import MadeCertificates, make_certificates
 from goqueue.server.tls.protocol import new_context
+from tests.unit.doors.tls.written_records import RecordWriter, telling_context
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +304,83 @@ def test_answers_of_tls_itself_are_bounded_where_nobody_reads_them(
     asyncio.run(run())
 
 
+@pytest.fixture
+def writer_of(
+    files: MadeCertificates, entrance: TlsEntrance, tmp_path: Path
+) -> Callable[[Kafka], tuple[Client, RecordWriter]]:
+    def made(kafka: Kafka) -> tuple[Client, RecordWriter]:
+        told = tmp_path / "secrets"
+        context = telling_context(files.ca, told)
+        client = Client(files, TlsConnection(entrance, lambda: kafka), entrance, context=context)
+        client.shake_hands()
+        return client, RecordWriter(told)
+
+    return made
+
+
+def test_clients_change_keys(
+    writer_of: Callable[[Kafka], tuple[Client, RecordWriter]],
+) -> None:
+    async def run() -> None:
+        kafka = Kafka()
+        client, writer = writer_of(kafka)
+        client.raw(b"".join(writer.key_update() + writer.data(b"%d," % each) for each in range(9)))
+        assert kafka.read == b"0,1,2,3,4,5,6,7,8,"
+        client.raw(writer.key_update())
+        client.raw(writer.data(b"9"))
+        assert kafka.read.endswith(b"9")
+        assert kafka.transport is not None
+        kafka.transport.write(b"with keys of its own")
+        assert client.read() == b"with keys of its own"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("between", [b"", b"x"])
+def test_a_flood_of_new_keys_ends_the_connection(
+    writer_of: Callable[[Kafka], tuple[Client, RecordWriter]], between: bytes
+) -> None:
+    """Each takes ten microseconds: 8 MB of them kept all others waiting for seconds."""
+
+    async def run() -> None:
+        kafka = Kafka()
+        client, writer = writer_of(kafka)
+        count = RECORDS_WITHOUT_DATA_MAX + 1
+        flood = b"".join(
+            writer.key_update() + (writer.data(between) if between else b"") for _ in range(count)
+        )
+        client.raw(flood + writer.data(b"behind"))
+        assert client.socket.is_closed
+        assert b"behind" not in kafka.read
+
+    asyncio.run(run())
+
+
+def test_others_have_their_turn_between_very_small_records(
+    writer_of: Callable[[Kafka], tuple[Client, RecordWriter]],
+) -> None:
+    async def run() -> None:
+        kafka = Kafka(size=10_000)
+        client, writer = writer_of(kafka)
+        count = layer.READS_PER_TURN
+        client.raw(b"".join(writer.data(b"a") for _ in range(count - 1)))
+        assert not client.socket.is_paused
+        client.raw(b"".join(writer.data(b"b") for _ in range(count)))
+        assert client.socket.is_paused
+        assert len(kafka.read) == 2 * count - 1
+        await asyncio.sleep(0)
+        assert not client.socket.is_paused
+
+        # Not where the protocol does not want more.
+        kafka.pause_after = 0
+        client.raw(b"".join(writer.data(b"c") for _ in range(count)))
+        assert client.socket.is_paused
+        await asyncio.sleep(0)
+        assert client.socket.is_paused
+
+    asyncio.run(run())
+
+
 def test_what_was_written_is_sent_before_it_closes(
     files: MadeCertificates, entrance: TlsEntrance
 ) -> None:
@@ -514,9 +593,10 @@ def test_handshakes_are_bounded_in_number_and_time(
     async def run() -> None:
         clients = [
             Client(files, TlsConnection(entrance, Kafka), entrance)
-            for _ in range(HANDSHAKES_MAX + 1)
+            for _ in range(HANDSHAKES_MAX + 3)
         ]
-        assert [client.socket.is_closed for client in clients[:2]] == [True, False]
+        # Each makes another one go, although none has been told yet that its socket is closed.
+        assert [client.socket.is_closed for client in clients[:4]] == [True, True, True, False]
         monkeypatch.setattr(layer, "HANDSHAKE_SECONDS", 0.0)
         late = Client(files, TlsConnection(entrance, Kafka), entrance)
         for _ in range(3):

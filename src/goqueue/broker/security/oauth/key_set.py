@@ -88,7 +88,8 @@ class KeySet:
             keys = await asyncio.to_thread(lambda: _parse(self._read()))
             self.generation += keys != self._keys
             self._keys = keys
-        except (OSError, ValueError) as error:
+        # Whatever stands there: what is no HTTP, or nested too deeply, is no OSError.
+        except Exception as error:
             log.warning(
                 "%s: the keys of the identity provider cannot be read, and the %d known ones are "
                 "used on: %s",
