@@ -9,7 +9,6 @@ from msgspec import structs
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
-from goqueue.model.errors import AccessDenied
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
     CooperativeJoin,
@@ -20,15 +19,8 @@ from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
 from goqueue.model.names import TopicPartition
 from goqueue.model.rights import MemberRights, Resource
 from goqueue.service.security.access import Access
+from goqueue.service.security.allowed_waits import RightsHaveChanged, rights_have_changed
 from goqueue.service.security.audited import audited
-
-
-class _RulesHaveChanged(AccessDenied):
-    pass
-
-
-def _rules_have_changed() -> None:
-    raise _RulesHaveChanged("rules have changed")
 
 
 class HostedMemberService:
@@ -142,9 +134,9 @@ class HostedMemberService:
             # Its rights went with it to the broker where the member lives. Once rules have
             # changed it is begun again, with those that there are then.
             try:
-                async with self._access.waits.while_allowed(_rules_have_changed):
+                async with self._access.waits.while_allowed(rights_have_changed):
                     return await polling
-            except _RulesHaveChanged:
+            except RightsHaveChanged:
                 continue
 
     async def commit(
