@@ -164,8 +164,10 @@ class LogService:
         changes = access.waits.changes
         if ready.rule_changes != changes:
             ready.rule_changes = changes
-            for key in parts:
-                ready.add(key)
+            for key, part in parts.items():
+                # Without a name, it is not known yet whether the caller may know it.
+                if part.topic:
+                    ready.add(key)
         return self._log.fetch_ready(
             ready,
             parts,

@@ -233,7 +233,8 @@ async def test_topics_of_members_are_shown_as_far_as_they_may_be_seen(broker: No
 
 
 async def test_a_member_that_lives_here_reads_only_what_its_client_may_read(broker: Node) -> None:
-    service = allowed(broker, group("new", Verb.READ), topic("open", Verb.READ))
+    reads = [topic("open", verb) for verb in (Verb.READ, Verb.DESCRIBE)]
+    service = allowed(broker, group("new", Verb.READ), *reads)
     wanted = CooperativeJoin(
         group_id="new",
         topic_regex="open|canary-.*",

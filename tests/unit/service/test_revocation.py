@@ -343,3 +343,24 @@ async def test_a_member_that_polls(place: Place) -> None:
     await place.revoke("g")
     with pytest.raises(GroupAccessDenied):
         await asyncio.wait_for(waiting, SOON_S)
+
+
+async def test_a_member_is_told_of_topics_that_the_caller_may_see(place: Place) -> None:
+    """Who may read the group may ask for anybody's member."""
+    wanted = CooperativeJoin(
+        group_id="g",
+        topics=("orders", "other"),
+        offset_reset=OffsetReset.EARLIEST,
+        client=Client(client_id="c", host="/127.0.0.1"),
+    )
+    members = place.service.members
+    joined = await members.join_cooperative(ALICE, wanted)
+    assert {each.topic for each in joined.assigned} == {"orders", "other"}
+    await place.allow(Rule(resource=Resource.GROUP, name="g", principal="User:bob", verb=Verb.READ))
+    bob = replace(ALICE, principal=Principal("User", "bob"))
+    beat = await members.heartbeat_cooperative(bob, "g", joined.member_id, None)
+    assert beat.assigned | beat.to_revoke == frozenset()
+    polled = await members.poll(bob, "g", joined.member_id, max_records=1, timeout_ms=0)
+    assert polled.member.assigned | polled.member.to_revoke == frozenset()
+    beat = await members.heartbeat_cooperative(ALICE, "g", joined.member_id, None)
+    assert {each.topic for each in beat.assigned} == {"orders", "other"}

@@ -13,7 +13,7 @@ from goqueue.broker.partitions.fetching import (
 )
 from goqueue.broker.partitions.ready_list import ReadyList, Watch
 from goqueue.broker.partitions.waiting import Ending
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.rights import ReadablePart
 
@@ -49,7 +49,7 @@ class ReadyFetch(ABC):
     async def run(
         self, *, max_wait_ms: int, min_bytes: int, until: Ending | None = None
     ) -> dict[Hashable, FetchedPart]:
-        """Returns at once on enough bytes or any error, or when it is ended."""
+        """Returns at once on enough bytes or any error that is news, or when it is ended."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + max_wait_ms / 1000
         ready = self._ready
@@ -62,11 +62,11 @@ class ReadyFetch(ABC):
                 await self._look(look, taken)
             finally:
                 # What happened while others were read is to be looked at before anybody waits.
-                has_news = len(ready) > 0
+                is_noticed = len(ready) > 0
                 ready.put_back([*look.unread, *taken[look.count :]], [*look.failed, *look.served])
             wait_s = give_up_at - loop.time()
             if (
-                look.failed
+                look.has_news
                 or look.bytes >= min_bytes
                 or wait_s <= 0
                 or ready.is_closed
@@ -74,7 +74,7 @@ class ReadyFetch(ABC):
                 or (until is not None and until.is_over)
             ):
                 return self._found
-            if not has_news:
+            if not is_noticed:
                 await ready.wait(min_bytes - look.bytes, wait_s, until)
 
     async def _look(self, look: "_Look", taken: list[Hashable]) -> None:
@@ -93,6 +93,8 @@ class ReadyFetch(ABC):
             self._found[key] = found
             if is_settled(found):
                 look.failed.append(key)
+                if key not in self._ready.refused or not isinstance(found.error, AccessDenied):
+                    look.has_news = True
             elif found.data:
                 look.served.append(key)
             elif not self._watch(key, part):
@@ -104,7 +106,7 @@ class ReadyFetch(ABC):
 class _Look:
     """At all that is ready: how far it came, and what is to be looked at again."""
 
-    __slots__ = ("bytes", "count", "failed", "max_bytes", "served", "unread")
+    __slots__ = ("bytes", "count", "failed", "has_news", "max_bytes", "served", "unread")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -113,6 +115,8 @@ class _Look:
         # There was no space left for what they have.
         self.unread: list[Hashable] = []
         self.failed: list[Hashable] = []
+        # One of them failed, and the reader does not know it yet.
+        self.has_news = False
         self.served: list[Hashable] = []
 
     @property

@@ -36,7 +36,15 @@ class Watch(Waiter):
 class ReadyList:
     """In the order in which they are to be looked at. Used by one fetch at a time."""
 
-    __slots__ = ("_ready", "_waiter", "_watches", "is_closed", "is_hurried", "rule_changes")
+    __slots__ = (
+        "_ready",
+        "_waiter",
+        "_watches",
+        "is_closed",
+        "is_hurried",
+        "refused",
+        "rule_changes",
+    )
 
     def __init__(self) -> None:
         self._ready: dict[Hashable, None] = {}
@@ -46,6 +54,9 @@ class ReadyList:
         self.is_hurried = False
         # How often rules had changed when all of them were looked at.
         self.rule_changes = 0
+        # Of which the reader has been told that it may not read them. Clients fetch again at once,
+        # whatever they are told: a fetch waits for these as for those that have nothing.
+        self.refused: set[Hashable] = set()
 
     def __len__(self) -> int:
         return len(self._ready)

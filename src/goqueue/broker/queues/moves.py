@@ -23,6 +23,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.queues.tracing import sending_back
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.calls import Method
 from goqueue.model.errors import (
     GoQueueError,
@@ -35,7 +36,7 @@ from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
-from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
+from goqueue.model.queues.moves import MoveStarter, MoveStatus, MoveTask, UnknownOrigin
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_queue import SQS_GROUP
@@ -76,6 +77,7 @@ class StartMove(msgspec.Struct, frozen=True):
     destination_arn: str | None
     rate: int | None
     origins: list[str]
+    starter: MoveStarter | msgspec.UnsetType = msgspec.UNSET
 
 
 class CancelMove(msgspec.Struct, frozen=True):
@@ -96,6 +98,7 @@ MOVED: Final = Method("moves.moved", CountMoved, dict[str, int], waits=True, is_
 class MoveHost(Protocol):
     """The part of the broker that move tasks stand on."""
 
+    config: BrokerConfig
     clock_ms: Callable[[], int]
     calls: Calls
     hosted: HostedPartitions
@@ -114,6 +117,9 @@ class MoveTaskRunner:
         self._queues = queues
         self._catalogue = catalogue
         self._entries = entries
+        # Raises `AccessDenied` once who started a task has lost a right that it needs. Set by those
+        # who decide about rights.
+        self.check: Callable[[MoveTask], None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         # What running tasks moved, also what is not noted yet.
@@ -166,10 +172,19 @@ class MoveTaskRunner:
         destination_arn: str | None,
         rate: int | None,
         origins: Sequence[str],
+        starter: MoveStarter | None,
     ) -> MoveTask:
         """Without a destination each message goes back to where it came from: to one of `origins`,
-        which the caller may write to."""
-        request = StartMove(source, source_arn, destination, destination_arn, rate, list(origins))
+        which the caller may write to. `starter` None: nobody's rights can end it."""
+        request = StartMove(
+            source,
+            source_arn,
+            destination,
+            destination_arn,
+            rate,
+            list(origins),
+            msgspec.UNSET if starter is None else starter,
+        )
         return await self._host.calls.ask(START, topic_partition(source, _OWNER), request)
 
     async def _start_here(self, new: StartMove) -> MoveTask:
@@ -185,6 +200,7 @@ class MoveTaskRunner:
             started_ms=self._host.clock_ms(),
             to_move=sum(part.ready + part.waiting for part in described),
             origins=tuple(new.origins),
+            starter=new.starter,
         )
         async with self._changing:
             records = self._tasks().start(task)
@@ -307,6 +323,7 @@ class MoveTaskRunner:
         moved_at = due
         while self._tasks().find(task.id).status is MoveStatus.RUNNING:
             try:
+                self._check(task)
                 found = await self._next(task)
                 if not found:
                     if loop.time() >= taken_until or not await self._in_flight(task):
@@ -327,6 +344,15 @@ class MoveTaskRunner:
             self._moved[task.id] += len(found)
             await self._note(task.id)
             await asyncio.sleep(max(0.0, due - loop.time()))
+
+    def _check(self, task: MoveTask) -> None:
+        """Before each step: no step lasts longer than about a second."""
+        if isinstance(task.starter, msgspec.UnsetType):
+            return
+        if self.check is not None:
+            self.check(task)
+        elif self._host.config.security_enabled:
+            raise MetadataUnavailable("who may do what is not known yet")
 
     async def _note(self, task_id: str) -> None:
         moved = self._moved[task_id]

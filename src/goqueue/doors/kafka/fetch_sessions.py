@@ -14,7 +14,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from goqueue.model.caller import ANONYMOUS, Principal
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.model.fairness.belongings import Belongings
 from goqueue.model.fairness.headcount import Headcount
 from goqueue.model.fairness.parties import party_of
@@ -81,6 +81,7 @@ class FetchSession:
             self.parts.pop(key, None)
             self.sent.pop(key, None)
             self.unnamed.pop(key, None)
+            self.ready.refused.discard(key)
             self.ready.forget(key)
 
     def read_as(self, isolation: Isolation) -> None:
@@ -111,10 +112,19 @@ class FetchSession:
         return refused
 
     def has_news(
-        self, key: PartitionKey, state: SentState, *, has_data: bool, is_error: bool
+        self,
+        key: PartitionKey,
+        state: SentState,
+        *,
+        has_data: bool,
+        error: GoQueueError | None,
     ) -> bool:
         """Whether an incremental answer must have this partition; remembers what is sent."""
-        if is_error:
+        if isinstance(error, AccessDenied):
+            self.ready.refused.add(key)
+        elif self.ready.refused:
+            self.ready.refused.discard(key)
+        if error is not None:
             self.sent.pop(key, None)
             return True
         is_changed = self.sent.get(key, _NOTHING_SENT) != state

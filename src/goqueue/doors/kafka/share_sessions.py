@@ -37,6 +37,9 @@ class ShareSession:
     epoch: int
     # In the order in which they are served.
     parts: OrderedDict[SharePart, None]
+    # Those that the last answer said may not be read. Consumers fetch again at once, whatever they
+    # are told: the next fetch of these waits.
+    refused: frozenset[SharePart] = frozenset()
 
     def serve_last(self, part: SharePart) -> None:
         """It has just had its turn: the next fetch begins with the others."""

@@ -10,7 +10,13 @@ from goqueue.doors.sqs.answers import MoveTask as ListedTask
 from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, invalid_value, missing
 from goqueue.doors.sqs.requests import CancelMoveTask, ListMoveTasks, StartMoveTask
-from goqueue.model.errors import GoQueueError, InvalidRecord, RecordTooLarge, UnknownTopic
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRecord,
+    RecordTooLarge,
+    TopicAccessDenied,
+    UnknownTopic,
+)
 from goqueue.model.queues.arns import name_in_arn
 from goqueue.model.queues.moves import (
     MoveStatus,
@@ -30,6 +36,8 @@ LISTED_MAX: Final = 10
 # Why tasks failed, by the code of the broker's error; any other made the queue unavailable.
 _FAILURES: Final = {
     UnknownTopic.code: ErrorKind.QUEUE_DOES_NOT_EXIST,
+    # Of whoever started it, whose rights have changed since.
+    TopicAccessDenied.code: ErrorKind.ACCESS_DENIED,
     UnknownOrigin.code: ErrorKind.UNSUPPORTED_OPERATION,
     InvalidRecord.code: ErrorKind.INVALID_PARAMETER_VALUE,
     RecordTooLarge.code: ErrorKind.INVALID_PARAMETER_VALUE,

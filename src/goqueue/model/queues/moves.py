@@ -17,6 +17,17 @@ class MoveStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class MoveStarter(msgspec.Struct, frozen=True, kw_only=True):
+    """Who started a task, as rules know it: the task lasts no longer than its rights.
+    `user_created_ms`: of the user that the broker keeps; None where only others know the name."""
+
+    kind: str
+    name: str
+    tenant: str
+    address: str
+    user_created_ms: int | None
+
+
 class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
     """`destination` None: each message goes back to where it came from, if that is one of
     `origins`. `rate` is in messages a second. `failure` is the code of the error that ended the
@@ -35,6 +46,8 @@ class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
     # Those that whoever started the task may write to. Tasks of older data folders have none.
     origins: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    # Not there where it was started without rules, or by an older release.
+    starter: MoveStarter | msgspec.UnsetType = msgspec.UNSET
 
 
 class MoveRunning(InvalidRequest):

@@ -1,6 +1,6 @@
 """What members of share groups (KIP-932) ask for, and what they get."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -41,6 +41,9 @@ class ShareFetch:
     batch_size: int
     # Never more than `max_records`, even if batches are sent again for the rest (KIP-1206).
     is_strict: bool = False
+    # Refusals that the member has been told: no news, so that the fetch waits as if they had
+    # nothing.
+    known_refused: Collection[SharePart] = ()
 
 
 @dataclass(frozen=True, slots=True)

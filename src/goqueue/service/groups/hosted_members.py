@@ -9,7 +9,6 @@ from msgspec import structs
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.metering import Metering
 from goqueue.model.caller import Caller
-from goqueue.model.errors import AccessDenied
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
     CooperativeJoin,
@@ -20,15 +19,8 @@ from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
 from goqueue.model.names import TopicPartition
 from goqueue.model.rights import MemberRights, Resource
 from goqueue.service.security.access import Access
+from goqueue.service.security.allowed_waits import RightsHaveChanged, rights_have_changed
 from goqueue.service.security.audited import audited
-
-
-class _RulesHaveChanged(AccessDenied):
-    pass
-
-
-def _rules_have_changed() -> None:
-    raise _RulesHaveChanged("rules have changed")
 
 
 class HostedMemberService:
@@ -47,13 +39,13 @@ class HostedMemberService:
         """Waits until the group has gathered and the member has its partitions."""
         rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
-        return await self._members.join(rights, wanted)
+        return self._shown(caller, await self._members.join(rights, wanted))
 
     async def heartbeat(
         self, caller: Caller, group: str, member_id: str, generation: int | None
     ) -> HostedMemberView:
         rights = self._rights(caller, group)
-        return await self._members.heartbeat(rights, member_id, generation)
+        return self._shown(caller, await self._members.heartbeat(rights, member_id, generation))
 
     async def leave(
         self, caller: Caller, group: str, member_id: str, instance_id: str | None
@@ -73,13 +65,14 @@ class HostedMemberService:
                 topic_regex=self._access.pattern(caller, wanted.topic_regex),
                 client=structs.replace(wanted.client, viewer=viewer),
             )
-        return await self._members.join_cooperative(rights, wanted)
+        return self._shown(caller, await self._members.join_cooperative(rights, wanted))
 
     async def heartbeat_cooperative(
         self, caller: Caller, group: str, member_id: str, epoch: int | None
     ) -> HostedMemberView:
         rights = self._rights(caller, group)
-        return await self._members.heartbeat_cooperative(rights, member_id, epoch)
+        beat = await self._members.heartbeat_cooperative(rights, member_id, epoch)
+        return self._shown(caller, beat)
 
     async def revoke(
         self,
@@ -91,7 +84,8 @@ class HostedMemberService:
     ) -> HostedMemberView:
         """The client no longer holds these partitions; None: all that were taken away."""
         rights = self._rights(caller, group)
-        return await self._members.revoke(rights, member_id, partitions, epoch)
+        revoked = await self._members.revoke(rights, member_id, partitions, epoch)
+        return self._shown(caller, revoked)
 
     async def leave_cooperative(
         self, caller: Caller, group: str, member_id: str, *, keeps_place: bool
@@ -117,7 +111,7 @@ class HostedMemberService:
             caller, group, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
         )
         self._metering.have_read(caller, (each.record for each in polled.records))
-        return polled
+        return polled._replace(member=self._shown(caller, polled.member))
 
     async def _polled(
         self,
@@ -142,9 +136,9 @@ class HostedMemberService:
             # Its rights went with it to the broker where the member lives. Once rules have
             # changed it is begun again, with those that there are then.
             try:
-                async with self._access.waits.while_allowed(_rules_have_changed):
+                async with self._access.waits.while_allowed(rights_have_changed):
                     return await polling
-            except _RulesHaveChanged:
+            except RightsHaveChanged:
                 continue
 
     async def commit(
@@ -194,6 +188,22 @@ class HostedMemberService:
 
     def _rights(self, caller: Caller, group: str) -> MemberRights:
         return self._access.member_rights(caller, group, self._node.image.topics)
+
+    def _shown(self, caller: Caller, member: HostedMemberView) -> HostedMemberView:
+        """Without topics that the caller may not see. Who may read a group may ask for any member
+        of it, or may have lost a right since the member joined. Kafka's heartbeats have ids in
+        place of names, and Metadata does not tell those names either."""
+        if not self._access.has_rules:
+            return member
+        named = {place.topic for place in (*member.assigned, *member.to_revoke)}
+        hidden = {name for name in named if not self._access.sees_topic(caller, name)}
+        if not hidden:
+            return member
+        return replace(
+            member,
+            assigned=frozenset(each for each in member.assigned if each.topic not in hidden),
+            to_revoke=frozenset(each for each in member.to_revoke if each.topic not in hidden),
+        )
 
     def _check_topics(self, caller: Caller, topics: Collection[str]) -> None:
         for topic in topics:

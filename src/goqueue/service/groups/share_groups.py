@@ -38,6 +38,7 @@ from goqueue.model.security.quotas import LimitReached
 from goqueue.model.topics import PartitionView
 from goqueue.pace import in_slices
 from goqueue.service.security.access import Access
+from goqueue.service.security.allowed_waits import rights_have_changed
 from goqueue.service.security.audited import audited, group_error
 
 
@@ -99,14 +100,7 @@ class ShareGroupService:
     ) -> list[ShareFetched]:
         """Acquire records of the wanted partitions and read them; one answer for each."""
         group = self._access.readable_group(caller, member.group_id)
-        topics: dict[UUID, ReadableTopic] = {}
-        refused: list[ShareFetched] = []
-        for part in request.wanted:
-            if part.topic_id not in topics:
-                try:
-                    topics[part.topic_id] = self._readable(caller, part)
-                except GoQueueError as error:
-                    refused.append(ShareFetched(part, error))
+        topics, refused = self._readable_topics(caller, request.wanted)
         if request.max_records <= 0 or request.max_bytes <= 0:
             return refused
         if caller.principal.tenant:
@@ -115,23 +109,30 @@ class ShareGroupService:
             except LimitReached:
                 # Nothing to acquire for now: consumers do not know the refusal.
                 return refused
-        if refused:
-            # They are news that the member waits for.
+        if any(_is_news(each, request) for each in refused):
+            # They are what the member waits for.
             request = replace(request, max_wait_ms=0)
-        fetching = self._groups.fetch(group, member.member_id, topics, request)
+        if refused and not topics:
+            # As a fetch of partitions that have nothing.
+            fetching = asyncio.sleep(request.max_wait_ms / 1000, list[ShareFetched]())
+        else:
+            fetching = self._groups.fetch(group, member.member_id, topics, request)
         if not self._access.has_rules or request.max_wait_ms <= 0:
             return [*refused, *await fetching]
+        unreadable = {each.part.topic_id for each in refused}
 
         def check() -> None:
             self._access.readable_group(caller, member.group_id)
             for name in topics.values():
                 self._access.readable_topic(caller, name)
+            if any(self._may_read(caller, topic_id) for topic_id in unreadable):
+                rights_have_changed()
 
         try:
             async with self._access.waits.while_allowed(check):
-                return await fetching
+                return [*refused, *await fetching]
         except AccessDenied:
-            # With what is left, and without waiting: the refusal is news.
+            # By the rights that there are now, and without waiting: the change is news.
             return await self.fetch(caller, member, replace(request, max_wait_ms=0))
 
     async def acknowledge(
@@ -180,6 +181,25 @@ class ShareGroupService:
             ):
                 leaders[part] = topic.partitions[part.partition]
         return leaders
+
+    def _readable_topics(
+        self, caller: Caller, wanted: Iterable[SharePart]
+    ) -> tuple[dict[UUID, ReadableTopic], list[ShareFetched]]:
+        topics: dict[UUID, ReadableTopic] = {}
+        refused: list[ShareFetched] = []
+        for part in wanted:
+            if part.topic_id not in topics:
+                try:
+                    topics[part.topic_id] = self._readable(caller, part)
+                except GoQueueError as error:
+                    refused.append(ShareFetched(part, error))
+        return topics, refused
+
+    def _may_read(self, caller: Caller, topic_id: UUID) -> bool:
+        topic = self._node.image.topics_by_id.get(topic_id)
+        return topic is not None and self._access.allows(
+            caller, Resource.TOPIC, topic.name, Verb.READ
+        )
 
     def _readable(self, caller: Caller, part: SharePart) -> ReadableTopic:
         topic = self._node.image.topics_by_id.get(part.topic_id)
@@ -289,3 +309,8 @@ class ShareGroupService:
             return None
         view = self._node.image.topics.get(topic)
         return None if view is None else view.id
+
+
+def _is_news(refused: ShareFetched, request: ShareFetch) -> bool:
+    """What is wrong but for rights may be mended by the next look at the metadata."""
+    return refused.part not in request.known_refused or not isinstance(refused.error, AccessDenied)

@@ -18,6 +18,15 @@ from goqueue.pace import Pace
 Check = Callable[[], object]
 
 
+class RightsHaveChanged(AccessDenied):
+    """No refusal, but whoever waits must ask anew by the rights that there are now."""
+
+
+def rights_have_changed() -> None:
+    """Of a wait that every change of rules ends."""
+    raise RightsHaveChanged("rules have changed")
+
+
 class _Wait:
     __slots__ = ("_check", "ending", "refusal")
 
@@ -68,11 +77,15 @@ class AllowedWaits:
         """What happens within is cancelled once `check` raises, and its error is raised."""
         # Kafka's door begins requests outside of any task, or in one of somebody else; they have
         # their own from where they first wait.
+        changes = self.changes
         await asyncio.sleep(0)
         wait = _Wait(check)
         try:
             async with wait.ending:
                 self._waiting[wait] = None
+                if self.changes != changes:
+                    # Just now, when nobody could tell this one.
+                    wait.look_again()
                 yield
         except TimeoutError:
             if wait.refusal is None:

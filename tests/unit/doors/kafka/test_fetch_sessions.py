@@ -16,6 +16,7 @@ from goqueue.doors.kafka.fetch_sessions import (
     SessionError,
 )
 from goqueue.model.caller import Principal
+from goqueue.model.errors import UnknownTopicId
 from goqueue.model.log import FetchPart
 
 A0, A1, B0 = (PartitionKey(None, topic, index) for topic, index in (("a", 0), ("a", 1), ("b", 0)))
@@ -147,12 +148,12 @@ def test_only_news_is_told() -> None:
     cache = sessions()
     session = begin(cache, A0, A1).session
     assert session is not None
-    assert session.has_news(A0, STATE, has_data=False, is_error=False)
-    assert not session.has_news(A0, STATE, has_data=False, is_error=False)
-    assert session.has_news(A0, SentState(6, 6, 0), has_data=False, is_error=False)
-    assert session.has_news(A0, SentState(6, 6, 0), has_data=True, is_error=False)
-    assert session.has_news(A1, STATE, has_data=False, is_error=True)
-    assert session.has_news(A1, STATE, has_data=False, is_error=False)
+    assert session.has_news(A0, STATE, has_data=False, error=None)
+    assert not session.has_news(A0, STATE, has_data=False, error=None)
+    assert session.has_news(A0, SentState(6, 6, 0), has_data=False, error=None)
+    assert session.has_news(A0, SentState(6, 6, 0), has_data=True, error=None)
+    assert session.has_news(A1, STATE, has_data=False, error=UnknownTopicId("gone"))
+    assert session.has_news(A1, STATE, has_data=False, error=None)
 
 
 def test_all_sessions_share_a_number_of_partitions() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from goqueue.doors.sqs.moving import _failure
-from goqueue.model.errors import GoQueueError, PartitionOffline, UnknownTopic
+from goqueue.model.errors import GoQueueError, PartitionOffline, TopicAccessDenied, UnknownTopic
 from goqueue.model.queues.moves import UnknownOrigin
 
 
@@ -10,6 +10,7 @@ from goqueue.model.queues.moves import UnknownOrigin
     [
         (UnknownTopic.code, "AWS.SimpleQueueService.NonExistentQueue"),
         (UnknownOrigin.code, "AWS.SimpleQueueService.UnsupportedOperation"),
+        (TopicAccessDenied.code, "AccessDenied"),
         (PartitionOffline.code, "ServiceUnavailable"),
         (GoQueueError.code, "InternalFailure"),
         # As older data folders have it.

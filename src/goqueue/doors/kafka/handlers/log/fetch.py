@@ -1,7 +1,7 @@
 """Fetch: record batches as they are stored, with sessions (KIP-227) and topic ids (KIP-516)."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import ClusterAccessDenied, GoQueueError, UnknownTopicId
+from goqueue.model.errors import AccessDenied, ClusterAccessDenied, GoQueueError, UnknownTopicId
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
@@ -200,16 +200,20 @@ async def _fetch_ready(
     context: RequestContext, session: FetchSession, limits: _Limits, *, looks_at_all: bool
 ) -> list[_Answered]:
     session.read_as(limits["isolation"])
-    refused: list[_Answered] = []
+    refused: dict[Hashable, FetchedPart] = {}
     if session.uses_topic_ids:
         unnamed = session.name(partial(_name, context))
-        refused += ((key, FetchedPart("", key.partition, unnamed[key])) for key in unnamed)
-        if len(unnamed) == len(session.parts):
-            return refused
+        refused = {key: FetchedPart("", key.partition, unnamed[key]) for key in unnamed}
+        denied = {key for key in unnamed if isinstance(unnamed[key], AccessDenied)}
+        if not denied <= session.ready.refused:
+            limits["max_wait_ms"] = 0
+        if len(unnamed) == len(session.parts) > len(denied):
+            return list(cast("Iterable[_Answered]", refused.items()))
     found = await context.service.log.fetch_ready(
         context.caller, session.ready, session.parts, looks_at_all=looks_at_all, **limits
     )
-    return [*cast("Iterable[_Answered]", found.items()), *refused]
+    # Once rules have changed, it looks at those without a name, too.
+    return list(cast("Iterable[_Answered]", (found | refused).items()))
 
 
 async def _fetch_as_follower(
@@ -261,7 +265,7 @@ def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered
             key,
             SentState(part.high_watermark, part.last_stable_offset, part.log_start_offset),
             has_data=bool(part.data) or part.diverging is not None or part.nearest is not None,
-            is_error=part.error is not None,
+            error=part.error,
         )
         if has_news or not plan.is_incremental:
             yield key, part

@@ -142,12 +142,16 @@ async def _fetch(
         max_records=request.max_records,
         batch_size=request.batch_size,
         is_strict=getattr(request, "share_acquire_mode", 0) == _RECORD_LIMIT,
+        known_refused=session.refused,
     )
     found: dict[SharePart, ShareFetched] = {}
     for answer in await context.service.share_groups.fetch(context.caller, member, fetch):
         found[answer.part] = answer
         if answer.acquired:
             session.serve_last(answer.part)
+    session.refused = frozenset(
+        part for part, answer in found.items() if isinstance(answer.error, AccessDenied)
+    )
     if quota is not None:
         quota.fetched(sum(len(answer.data) for answer in found.values() if answer.data))
     return found
