@@ -117,7 +117,7 @@ class LimitedTopics:
             self._node.clock_ms(),
             count=partitions,
             reserve=shares.reserve,
-            is_administrator=is_secured and self._administers_cluster(caller),
+            administers_cluster=is_secured and self._administers_cluster(caller),
         )
         if has_room or total + partitions > capacity:
             return

@@ -35,12 +35,14 @@ class TenantShares:
         tenant: str,
         *,
         count: int = 1,
-        is_administrator: bool,
+        administers_cluster: bool,
     ) -> None:
-        """Before the tenant gets `count` more of them. `is_administrator`: of the cluster."""
+        """Before the tenant gets `count` more of them. `administers_cluster`: who asks does."""
         shares = Shares.secured(capacity, is_on=self._is_secured)
         held, parties = self.holdings.held(kind), len(self._follower.image.security.tenants) + 1
-        if shares.may_add(tenant, held, parties, count=count, is_administrator=is_administrator):
+        if shares.may_add(
+            tenant, held, parties, count=count, administers_cluster=administers_cluster
+        ):
             return
         what = _WORDS[kind]
         if held.total + count > capacity:

@@ -33,13 +33,13 @@ class NamedShares:
         *,
         count: int = 1,
         reserve: int = 0,
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
     ) -> bool:
         """Whether the one to whom `name` belongs may have `count` more where there are `total`;
         then they are counted as made. `counted` are all names, with how many each stands for.
-        `is_administrator`: who asks may use the reserve."""
+        `administers_cluster`: who asks may use the reserve."""
         shares, tenants = Shares(capacity, reserve), self._tenants()
-        if total + count > capacity - (0 if is_administrator else reserve):
+        if total + count > capacity - (0 if administers_cluster else reserve):
             return False
         if not tenants or total + count <= shares.is_free_below:
             return True
@@ -54,7 +54,7 @@ class NamedShares:
             self._held,
             len(tenants) + 1,
             count=count,
-            is_administrator=is_administrator,
+            administers_cluster=administers_cluster,
         ):
             return False
         self._held.add(party, count)
