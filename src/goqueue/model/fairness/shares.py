@@ -36,6 +36,14 @@ class Shares:
         room = self.capacity - self.reserve
         return room if parties <= 1 else room // 2 // parties
 
+    def told(self, wanted: int) -> str:
+        """What a refusal says behind the bound itself, where there would be `wanted` in all."""
+        if wanted > self.capacity:
+            return ""
+        if wanted > self.capacity - self.reserve:
+            return f", of which the last {self.reserve} are for administrators of the cluster"
+        return ", of which its tenant has its share"
+
     def may_add(
         self,
         party: str,

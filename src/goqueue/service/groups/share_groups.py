@@ -56,7 +56,8 @@ class ShareGroupService:
         group = self._access.readable_group(caller, request.group_id)
         async for topic in in_slices(request.subscribed_topics or ()):
             self._access.describable_topic(caller, topic)
-        return await self._groups.heartbeat(group, request)
+        administers = self._access.administers_cluster(caller)
+        return await self._groups.heartbeat(group, request, administers_cluster=administers)
 
     async def describe(self, caller: Caller, group_id: str) -> DescribedShareGroup:
         """Refused as a whole when its members have topics that the caller may not see."""
@@ -118,7 +119,10 @@ class ShareGroupService:
         if refused:
             # They are news that the member waits for.
             request = replace(request, max_wait_ms=0)
-        fetching = self._groups.fetch(group, member.member_id, topics, request)
+        administers = self._access.administers_cluster(caller)
+        fetching = self._groups.fetch(
+            group, member.member_id, topics, request, administers_cluster=administers
+        )
         if not self._access.has_rules or request.max_wait_ms <= 0:
             return [*refused, *await fetching]
 
@@ -238,7 +242,8 @@ class ShareGroupService:
     ) -> ShareOffsets:
         """Let a group without members begin anew elsewhere; made if it is not there."""
         group = self._access.readable_group(caller, group_id)
-        opened = await self._groups.check_empty(group, may_make=True)
+        administers = self._access.administers_cluster(caller)
+        opened = await self._groups.make_empty(group, administers_cluster=administers)
         if opened.error is not GroupError.NONE:
             return ShareOffsets(error=opened.error, error_message=opened.error_message)
         topics: list[ShareTopicOffsets] = []
@@ -248,7 +253,9 @@ class ShareGroupService:
                 problem: GoQueueError | None = None
                 try:
                     topic = self._access.readable_topic(caller, name)
-                    await self._groups.positions.alter(group, topic, index, offset)
+                    await self._groups.positions.alter(
+                        group, topic, index, offset, administers_cluster=administers
+                    )
                 except GoQueueError as error:
                     problem = error
                 altered.append(ShareOffset(index=index, start_offset=offset, error=problem))
@@ -268,7 +275,7 @@ class ShareGroupService:
     ) -> ShareOffsets:
         """Forget what a group without members did in these topics."""
         group = self._access.deletable_group(caller, group_id)
-        opened = await self._groups.check_empty(group, may_make=False)
+        opened = await self._groups.check_empty(group)
         if opened.error is not GroupError.NONE:
             return ShareOffsets(error=opened.error, error_message=opened.error_message)
         topics: list[ShareTopicOffsets] = []

@@ -83,7 +83,13 @@ class SqsQueueService:
         is_new, partitions = topic not in self._node.image.topics, self._node.config.num_partitions
         if is_new:
             self._limited.check_new(caller, name, partitions)
-        queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
+        queue = await self._catalogue.create(
+            topic,
+            attributes,
+            tags,
+            adopted=adopted,
+            administers_cluster=self._access.administers_cluster(caller),
+        )
         if policy:
             await self._policies.apply(caller, name, "", policy)
         await self._news.spread()

@@ -40,8 +40,3 @@ class ClusterRights(Deciding):
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
         return ActingCluster(CLUSTER_NAME)
-
-    def administers_cluster(self, caller: Caller) -> bool:
-        """For what is kept for administrators when everything else is taken."""
-        may_change = self._rule_allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
-        return may_change and not caller.principal.tenant

@@ -59,6 +59,13 @@ class Deciding:
             return self._tenant_allows(caller, resource, name, verb)
         return self._topics is None or self._topics.allows(caller, resource, name, verb)
 
+    def administers_cluster(self, caller: Caller) -> bool:
+        """For what is kept for administrators when everything else is taken. Where nobody logs in,
+        there are none."""
+        if self._rules is None or caller.principal.tenant:
+            return False
+        return self._rules.allows(caller, _CLUSTER, CLUSTER_NAME, Verb.ALTER)
+
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
         return lambda name: self.allows(caller, resource, name, verb)

@@ -58,7 +58,12 @@ class GroupRights(Deciding):
         """`topics` are all that the member may come upon."""
         may_read = self._test(caller, Resource.TOPIC, Verb.READ)
         named = None if self._rules is None and not caller.principal.tenant else topics
-        return MemberRights(self.readable_group(caller, group), may_read, named)
+        return MemberRights(
+            self.readable_group(caller, group),
+            may_read,
+            named,
+            administers_cluster=self.administers_cluster(caller),
+        )
 
     def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
         refused = self._unreadable(caller, request.offsets)
