@@ -207,3 +207,19 @@ async def test_none_gets_around_the_limit_of_its_tenant(
         await service.tenants.set_limits(ROOT, "acme", {"groups": 1})
         await make(service, BOSS, inner_name("acme", "h"), topic)
         assert (await service.tenants.usage(ROOT, "acme")).groups == 1
+
+
+async def test_groups_that_only_read_queues_go_with_their_tenant(open_broker: OpenBroker) -> None:
+    settings = {"security__enabled": "true", "super__users": "User:root"}
+    async with open_broker(**settings) as node:
+        service = BrokerService(node)
+        await begin(service)
+        await service.tenants.create(ROOT, "acme", {})
+        await service.users.create(ROOT, "boss", is_admin=True, tenant="acme")
+        topic = inner_name("acme", "a")
+        await service.topics.create(BOSS, NewTopic(name=topic, partitions=1))
+        await receive(service, BOSS, inner_name("acme", "g"), topic)
+        await service.tenants.delete(ROOT, "acme", is_forced=True)
+        # None of its things is left that would be in the way.
+        await service.tenants.create(ROOT, "acme", {})
+        assert (await service.tenants.usage(ROOT, "acme")).groups == 0
