@@ -87,15 +87,15 @@ def test_belongings_stand_in_the_order_of_their_use(steps: list[tuple[str, int, 
 def test_shares(capacity: int, reserve: int, moves: list[tuple[str, int, bool]], few: int) -> None:
     shares, held = Shares(capacity, min(reserve, capacity)), Headcount()
     room, of_administrators = capacity - shares.reserve, 0
-    for party, count, is_administrator in moves:
+    for party, count, administers_cluster in moves:
         party = PARTIES[PARTIES.index(party) % few]
         if count <= 0:
             held.remove(party, min(-count, held[party]))
             continue
         before = held.total
-        if shares.may_add(party, held, few, count=count, is_administrator=is_administrator):
+        if shares.may_add(party, held, few, count=count, administers_cluster=administers_cluster):
             held.add(party, count)
-            of_administrators += count if is_administrator else 0
+            of_administrators += count if administers_cluster else 0
         else:
             assert before + count > shares.is_free_below or before + count > room
         assert held.total <= capacity
@@ -113,7 +113,7 @@ def test_one_party_alone_may_have_everything_but_the_reserve(capacity: int, rese
     room = capacity - shares.reserve
     assert room == 0 or shares.may_add("", held, 1, count=room)
     assert not shares.may_add("", held, 1, count=room + 1)
-    assert shares.may_add("", held, 1, count=capacity, is_administrator=True)
+    assert shares.may_add("", held, 1, count=capacity, administers_cluster=True)
 
 
 def test_there_is_no_reserve_where_nobody_logs_in() -> None:

@@ -184,7 +184,7 @@ class Node:
             self.replica_serving.caught_up = self.replication.proposals.caught_up
             self.replica_serving.throttles = self.replication.throttles
         self.groups = Groups(self, config)
-        self.groups.check_new = self.quotas.limits.check_group
+        self.groups.room.check_limit = self.quotas.limits.check_group
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
@@ -192,7 +192,7 @@ class Node:
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)
-        self.queues = Queues(self, max_queues=config.max_queues)
+        self.queues = Queues(self, max_queues=config.max_queues, is_secured=config.security_enabled)
         self.queues.registry.check_new_group = self.quotas.limits.check_group
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)

@@ -2,9 +2,9 @@
 
 To the type checker a `WritableTopic` is not a `str`, so that code which did not ask for the right
 does not type-check; at run time it is the name itself and costs nothing. Only
-`service/security/access.py` makes these values, and `broker/own_grants.py` for the broker's own
-work; a test of the source tree holds everybody else to it. `MemberRights` below make rights out of
-those that they were given.
+`service/security/rights/` makes these values, and `broker/own_grants.py` for the broker's own work;
+a test of the source tree holds everybody else to it. `MemberRights` below make rights out of those
+that they were given.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -158,37 +158,47 @@ DeletableSubject = NewType("DeletableSubject", str)
 DeletableContext = NewType("DeletableContext", str)
 
 
+class PackedMemberRights(NamedTuple):
+    group: ReadableGroup
+    topics: frozenset[str] | None
+    # Left out unless it is so: brokers of earlier releases do not know it.
+    administers_cluster: bool = False
+
+
 class MemberRights(Travels):
     """What the client of a member that lives in a broker may do, asked as it is needed.
 
     They go with every request to the broker that it lives in, as rules may have changed.
     """
 
-    __slots__ = ("_may_read", "_topics", "group")
-    form = tuple[ReadableGroup, frozenset[str] | None]
+    __slots__ = ("_may_read", "_topics", "administers_cluster", "group")
+    form = PackedMemberRights
 
     def __init__(
         self,
         group: ReadableGroup,
         may_read: Callable[[str], bool],
         topics: Iterable[str] | None,
+        *,
+        administers_cluster: bool = False,
     ) -> None:
         """`topics` are all that the member may come upon, for the way to another broker; None: the
-        client may read all but the brokers' own."""
+        client may read all but the brokers' own. `administers_cluster`: the client may use what is
+        kept for administrators."""
         self.group = group
+        self.administers_cluster = administers_cluster
         self._may_read = may_read
         self._topics = topics
 
     def packed(self) -> list[Any]:
         topics = None if self._topics is None else list(filter(self._may_read, self._topics))
-        return [self.group, topics]
+        return [self.group, topics, *([True] if self.administers_cluster else ())]
 
     @classmethod
     def unpacked(cls, data: Any) -> "MemberRights":
-        group, topics = data
-        if topics is None:
-            return cls(group, lambda name: not is_internal(name), None)
-        return cls(group, topics.__contains__, topics)
+        group, topics, administers = PackedMemberRights(*data)
+        may_read = (lambda name: not is_internal(name)) if topics is None else topics.__contains__
+        return cls(group, may_read, topics, administers_cluster=administers)
 
     def topic(self, name: str) -> ReadableTopic | None:
         """None if the client may not read the topic: its partitions are left out."""

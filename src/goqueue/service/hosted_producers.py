@@ -40,7 +40,9 @@ class HostedProducerService:
             right = self._access.idempotent_writer(caller)
             return await self._producers.init_idempotent(right, request)
         writable = self._access.writable_transactional_id(caller, transactional_id)
-        return await self._producers.init(writable, request)
+        return await self._producers.init(
+            writable, request, administers_cluster=self._access.administers_cluster(caller)
+        )
 
     async def describe(self, caller: Caller, identity: ProducerIdentity) -> TransactionDescription:
         """The transaction of this producer, or why it is not its own any more."""
@@ -108,7 +110,9 @@ class HostedProducerService:
                 request = replace(request, generation_id=member.epoch)
         commit, _ = self._access.readable_transaction_commit(caller, request)
         check_partitions(topics, commit.offsets)
-        return await self._producers.commit_offsets(producer, rights.group, commit)
+        return await self._producers.commit_offsets(
+            producer, rights.group, commit, administers_cluster=rights.administers_cluster
+        )
 
     async def end(
         self, caller: Caller, identity: ProducerIdentity, *, commit: bool

@@ -89,7 +89,9 @@ class TransactionService:
             right = self._access.idempotent_writer(caller)
         else:
             right = self._access.writable_transactional_id(caller, request.transactional_id)
-        return await self._transactions.init_producer_id(right, request)
+        return await self._transactions.init_producer_id(
+            right, request, administers_cluster=self._access.administers_cluster(caller)
+        )
 
     async def add_partitions(self, caller: Caller, request: AddPartitions) -> AddPartitionsAnswer:
         """All or none: if one is refused, the others say that they were not tried."""
@@ -120,7 +122,11 @@ class TransactionService:
         if refused and not commit.offsets:
             return with_refused(request, OffsetCommitResult(partitions=()), refused)
         result = await self._transactions.commit_offsets(
-            right, group, commit, adds_offsets=adds_offsets
+            right,
+            group,
+            commit,
+            adds_offsets=adds_offsets,
+            administers_cluster=self._access.administers_cluster(caller),
         )
         return with_refused(request, result, refused)
 

@@ -22,7 +22,6 @@ from goqueue.model.security.quotas import (
     QuotaEntity,
     QuotaExceeded,
 )
-from goqueue.model.security.tenant_limits import TenantLimit
 from goqueue.model.security.tenants import Tenant
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -165,7 +164,7 @@ async def test_groups_of_a_tenant(node: Node, service: BrokerService) -> None:
         await service.queues.receive(ALICE, "acme@q", "acme@a", request)
     await limit(node, groups=1)
     assert await service.queues.receive(ALICE, "acme@q", "acme@a", request)
-    assert node.quotas.limits.usage("acme")[TenantLimit.GROUPS] == 1
+    assert node.quotas.limits.groups("acme") == {"acme@q"}
     with pytest.raises(TooManyGroups, match="limit groups"):
         await service.groups.commit(ALICE, OffsetCommit(group_id="acme@g", offsets=commit))
     with pytest.raises(TooManyGroups, match="limit groups"):

@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker.hosted_clients.members import register
 from goqueue.broker.security import keys, rules, tokens, users
-from goqueue.broker.transactions.transactions import ALWAYS_TAKEN_PARTITIONS
+from goqueue.broker.transactions.room import ALWAYS_TAKEN_PARTITIONS
 from goqueue.model.caller import Caller, Principal
 from goqueue.model.errors import (
     ClusterAccessDenied,
@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 CAPACITY = 40
 MANY_PARTITIONS = ALWAYS_TAKEN_PARTITIONS + 1
 NOTE_BYTES = 4_000
+RESERVED = "of which the last 2 are for administrators of the cluster"
 SECURED = {"security__enabled": "true", "super__users": "User:root"}
 ROOT = replace(ANYONE, principal=Principal("User", "root"))
 ALICE = replace(ANYONE, principal=Principal("User", "alice"))
@@ -220,29 +221,78 @@ async def make_small_topic(service: BrokerService, caller: Caller, number: int) 
     await service.topics.create(caller, NewTopic(name=name))
 
 
-async def test_administrators_of_the_cluster_have_a_reserve_of_partitions(
-    open_broker: OpenBroker,
+# What names belong to, and is kept in part for administrators.
+KEPT: list[tuple[str, Make]] = [
+    ("max__groups", make_group),
+    ("max__queues", make_queue),
+    ("max__queues", make_sqs_queue),
+    ("max__transactional__ids", make_transactional_id),
+]
+TENANTS = ("acme", "zeta")
+
+
+@pytest.mark.parametrize(
+    ("setting", "make", "tenants"),
+    [
+        *((*each, TENANTS) for each in KEPT),
+        *((*each, ()) for each in KEPT),
+        # Partitions are divided only where there are tenants.
+        ("max__partitions__per__broker", make_small_topic, TENANTS),
+    ],
+)
+async def test_administrators_of_the_cluster_have_a_reserve(
+    open_broker: OpenBroker, setting: str, make: Make, tenants: tuple[str, ...]
 ) -> None:
-    limit = {"max__partitions__per__broker": str(CAPACITY), "num__partitions": "1"}
-    async with open_broker(**SECURED, **limit) as node:
+    async with open_broker(**SECURED, **{setting: str(CAPACITY), "num__partitions": "1"}) as node:
         service = BrokerService(node)
-        await begin(service, "acme", "zeta")
-        may_create = Rule(
-            resource=Resource.TOPIC, name="*", principal="User:alice", verb=Verb.CREATE
-        )
-        await service.rules.add(ROOT, [may_create])
-        counts = [
-            await made_until_refused(service, make_small_topic, caller)
-            for caller in (boss("acme"), boss("zeta"), ALICE)
-        ]
-        made, open_to_all = sum(counts), CAPACITY * 19 // 20
-        assert made <= open_to_all
-        for number in range(open_to_all - made):
-            await make_small_topic(service, ROOT, CAPACITY + number)
-        with pytest.raises(PolicyViolation, match="the last 2 are for administrators"):
-            await make_small_topic(service, ALICE, CAPACITY)
+        await begin(service, *tenants)
+        await let_everything(service, "alice")
+        of_all = 0
+        if make is not make_small_topic:
+            for tenant in (*tenants, ""):
+                caller = boss(tenant) if tenant else ROOT
+                await service.topics.create(caller, NewTopic(name=inner_name(tenant, "a")))
+        for caller in (*map(boss, tenants), ALICE):
+            of_all += await made_until_refused(service, make, caller)
+        open_to_all = CAPACITY * 19 // 20
+        assert of_all <= open_to_all
+        for number in range(open_to_all - of_all):
+            await make(service, ROOT, CAPACITY + number)
+        with pytest.raises((PolicyViolation, TooManyGroups), match=RESERVED):
+            await make(service, ALICE, 2 * CAPACITY)
         for number in range(CAPACITY - open_to_all):
-            await make_small_topic(service, ROOT, 2 * CAPACITY + number)
+            await make(service, ROOT, 3 * CAPACITY + number)
+        with pytest.raises((PolicyViolation, TooManyGroups)) as refused:
+            await make(service, ROOT, 4 * CAPACITY)
+        assert "administrators" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("setting", "make"), KEPT)
+async def test_where_nobody_logs_in_nothing_is_kept(
+    open_broker: OpenBroker, setting: str, make: Make
+) -> None:
+    async with open_broker(**{setting: str(CAPACITY), "num__partitions": "1"}) as node:
+        service = BrokerService(node)
+        await service.topics.create(ANYONE, NewTopic(name="a"))
+        assert await made_until_refused(service, make, ANYONE) == CAPACITY
+
+
+async def let_everything(service: BrokerService, user: str) -> None:
+    """But for altering the cluster."""
+    asked = (
+        (Resource.TOPIC, (Verb.READ, Verb.WRITE, Verb.CREATE)),
+        (Resource.GROUP, (Verb.READ,)),
+        (Resource.TRANSACTIONAL_ID, (Verb.WRITE,)),
+    )
+    principal = f"User:{user}"
+    await service.rules.add(
+        ROOT,
+        [
+            Rule(resource=resource, name="*", principal=principal, verb=verb)
+            for resource, verbs in asked
+            for verb in verbs
+        ],
+    )
 
 
 async def make_member(service: BrokerService, caller: Caller, _: int) -> str:

@@ -2,10 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -14,14 +13,13 @@ from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.commits import complete, exists, fenced
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
+from goqueue.broker.groups.room import GroupRoom
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import Marker, MarkerType
-from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
-from goqueue.model.fairness.amounts import room_for
-from goqueue.model.fairness.named_shares import NamedShares
+from goqueue.model.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -96,11 +94,7 @@ _NEVER_ENDED: Final = _Ended(-1, -(2**31))
 class Groups:
     def __init__(self, host: ShardHost, config: BrokerConfig) -> None:
         self._host = host
-        self._max_groups = config.max_groups
-        # Raises where a group must not be made beside those that are there.
-        self.check_new: Callable[[str], None] = lambda _name: None
-        self._shares = NamedShares(lambda: host.image.security.tenants)
-        self._max_bytes = config.all_groups_max_bytes
+        self.room = GroupRoom(host, config, lambda: self.state.loaded_shards())
         self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
         self._ended: dict[int, _Ended] = {}
@@ -135,7 +129,7 @@ class Groups:
         machine = WatchedGroupMachine(
             settings=self._settings,
             new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
-            spare_bytes=self._spare_bytes,
+            spare_bytes=self.room.spare_bytes,
             sees=lambda viewer, name: self.sees(viewer, name),
             stats=self.rebalances,
             clock_ms=self._host.clock_ms,
@@ -143,14 +137,6 @@ class Groups:
         machine.on_topics_changed(self.topics_now())
         machine.on_group_settings_changed(self.overrides())
         return machine
-
-    def _spare_bytes(self, group_id: str) -> int:
-        shards, tenants = self.state.loaded_shards(), self._host.image.security.tenants
-        spare_bytes = self._max_bytes - sum(shard.machine.held_bytes for shard in shards)
-        if not tenants or spare_bytes > self._max_bytes // 2:
-            return spare_bytes
-        held = chain.from_iterable(shard.machine.held_by_owners for shard in shards)
-        return room_for(group_id, self._max_bytes, held, tenants)
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_settings_changed(self._settings)
@@ -188,8 +174,12 @@ class Groups:
 
     # --- membership -----------------------------------------------------------------------
 
-    async def join(self, group: ReadableGroup, request: JoinGroup) -> JoinGroupResult:
-        return await self.ask_new(group, timed(GroupMachine.join, request))
+    async def join(
+        self, group: ReadableGroup, request: JoinGroup, *, administers_cluster: bool = False
+    ) -> JoinGroupResult:
+        """`administers_cluster`, here and below: whoever makes a group that is not there does."""
+        command = timed(GroupMachine.join, request)
+        return await self.ask_new(group, command, administers_cluster=administers_cluster)
 
     async def sync(self, group: ReadableGroup, request: SyncGroup) -> SyncGroupResult:
         return await self._ask(group, timed(GroupMachine.sync, request))
@@ -201,17 +191,27 @@ class Groups:
         return await self._ask(group, timed(WatchedGroupMachine.leave, request))
 
     async def consumer_heartbeat(
-        self, group: ReadableGroup, request: ConsumerGroupHeartbeat
+        self,
+        group: ReadableGroup,
+        request: ConsumerGroupHeartbeat,
+        *,
+        administers_cluster: bool = False,
     ) -> ConsumerGroupHeartbeatResult:
         if request.subscribed_regex:
             search = Search(request.subscribed_regex, request.client.viewer)
             await self._match_topics(group, search)
-        return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
+        command = timed(GroupMachine.consumer_heartbeat, request)
+        return await self.ask_new(group, command, administers_cluster=administers_cluster)
 
     async def streams_heartbeat(
-        self, group: ReadableGroup, request: StreamsGroupHeartbeat
+        self,
+        group: ReadableGroup,
+        request: StreamsGroupHeartbeat,
+        *,
+        administers_cluster: bool = False,
     ) -> StreamsGroupHeartbeatResult:
-        return await self.ask_new(group, timed(GroupMachine.streams_heartbeat, request))
+        command = timed(GroupMachine.streams_heartbeat, request)
+        return await self.ask_new(group, command, administers_cluster=administers_cluster)
 
     async def _match_topics(self, group: str, search: Search) -> None:
         """In slices, one pattern at a time."""
@@ -226,19 +226,26 @@ class Groups:
 
     # --- offsets --------------------------------------------------------------------------
 
-    async def commit(self, group: ReadableGroup, request: ReadableCommit) -> OffsetCommitResult:
+    async def commit(
+        self, group: ReadableGroup, request: ReadableCommit, *, administers_cluster: bool = False
+    ) -> OffsetCommitResult:
         """Offsets of partitions that are not there are refused: nobody would ever read them."""
         known = self._existing(request.offsets)
         is_whole = len(known) == len(request.offsets)
         passed = request if is_whole else replace(request, offsets=known)
-        result = await self.ask_new(group, timed(GroupMachine.commit_offsets, passed))
+        command = timed(GroupMachine.commit_offsets, passed)
+        result = await self.ask_new(group, command, administers_cluster=administers_cluster)
         result = complete(request.offsets, result)
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)
         return result
 
     async def commit_in_transaction(
-        self, group: ReadableGroup, request: ReadableTransactionCommit
+        self,
+        group: ReadableGroup,
+        request: ReadableTransactionCommit,
+        *,
+        administers_cluster: bool = False,
     ) -> OffsetCommitResult:
         """The caller has made sure that the transaction is open, but it may end meanwhile.
 
@@ -257,7 +264,8 @@ class Groups:
             return machine.commit_offsets_in_transaction(known, ticket=ticket, now_ms=now_ms)
 
         known = replace(request, offsets=self._existing(request.offsets))
-        return complete(request.offsets, await self.ask_new(group, command))
+        result = await self.ask_new(group, command, administers_cluster=administers_cluster)
+        return complete(request.offsets, result)
 
     def _existing(self, offsets: Sequence[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
         topics = self._host.image.topics
@@ -385,7 +393,7 @@ class Groups:
 
     def use_settings(self, config: BrokerConfig) -> None:
         """Members learn of other times with their next heartbeat; what is there already stays."""
-        self._max_groups, self._max_bytes = config.max_groups, config.all_groups_max_bytes
+        self.room.use_settings(config)
         self._settings = group_settings(config)
         for shard in self.state.loaded_shards():
             shard.machine.on_settings_changed(self._settings)
@@ -437,28 +445,17 @@ class Groups:
         shard = await self.state.shard_for(group)
         return await shard.execute(command)
 
-    def names(self) -> Iterator[str]:
-        """Of all groups that are coordinated here."""
-        return (name for each in self.state.loaded_shards() for name in each.machine.group_names)
-
-    async def ask_new(self, group: ReadableGroup, command: Command[WatchedGroupMachine, R]) -> R:
+    async def ask_new(
+        self,
+        group: ReadableGroup,
+        command: Command[WatchedGroupMachine, R],
+        *,
+        administers_cluster: bool,
+    ) -> R:
         """What makes the group where there is none."""
         shard = await self.state.shard_for(group)
         if not shard.machine.has_group(group):
-            shards = self.state.loaded_shards()
-            self.check_new(group)
-            known = sum(len(each.machine.group_names) for each in shards)
-            if not self._shares.has_room(
-                group,
-                self._max_groups,
-                known,
-                lambda: ((name, 1) for name in self.names()),
-                self._host.clock_ms(),
-            ):
-                raise TooManyGroups(
-                    f"group {group!r} would be one more than max.groups ({self._max_groups})"
-                    + ("" if known >= self._max_groups else " lets its tenant have")
-                )
+            self.room.check(group, administers_cluster=administers_cluster)
         return await shard.execute(command)
 
 

@@ -74,9 +74,11 @@ _BURIED: Final = ReadLimit(1_000, 1024 * 1024, 1_000)
 class Queues:
     """Delivers and takes acknowledgements."""
 
-    def __init__(self, host: QueueHost, *, max_queues: int) -> None:
+    def __init__(self, host: QueueHost, *, max_queues: int, is_secured: bool) -> None:
         self._host = host
-        self.registry = QueueRegistry(host, max_queues=max_queues, perform=self._perform)
+        self.registry = QueueRegistry(
+            host, max_queues=max_queues, is_secured=is_secured, perform=self._perform
+        )
         self.lines = QueueLines()
         self.dead_letters = DeadLetters(host)
         self._orders = FifoOrders()
@@ -182,9 +184,14 @@ class Queues:
         """
         return await self._resetting.delete(group, topic)
 
-    async def _open_for_redrive(self, letters: str) -> None:
+    async def _open_for_redrive(self, letters: str, administers_cluster: bool) -> None:
         topic = own_read(letters, OwnWork.REDRIVE)
-        await self.registry.open(_REDRIVING, topic, settings=REDRIVE_SETTINGS)
+        await self.registry.open(
+            _REDRIVING,
+            topic,
+            settings=REDRIVE_SETTINGS,
+            administers_cluster=administers_cluster,
+        )
 
     # --- leadership -----------------------------------------------------------------------
 

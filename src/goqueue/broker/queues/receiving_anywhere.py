@@ -194,7 +194,12 @@ class ReceivingAnywhere:
     ) -> list[Delivery]:
         """Lease messages of any partition and read them; waits until there is at least one."""
         if request.start is not None and not self._host.is_alone:
-            await self._registry.open_elsewhere(group, topic, start=request.start)
+            await self._registry.open_elsewhere(
+                group,
+                topic,
+                start=request.start,
+                administers_cluster=request.administers_cluster,
+            )
         now = asyncio.get_running_loop().time()
         reader = _Reader(self._elsewhere, now + request.wait_ms / 1000 + LATE_MAX_S)
         try:
@@ -260,7 +265,12 @@ class ReceivingAnywhere:
         self, group: ReadableGroup, topic: ReadableTopic, request: Receive
     ) -> _Places:
         try:
-            await self._registry.open_as_asked(group, topic, start=request.start)
+            await self._registry.open_as_asked(
+                group,
+                topic,
+                start=request.start,
+                administers_cluster=request.administers_cluster,
+            )
         except GoQueueError as error:
             if not self._may_pass(error):
                 raise

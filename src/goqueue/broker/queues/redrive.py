@@ -8,6 +8,7 @@ between a message and its mark sends the message back once more.
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_group
@@ -74,12 +75,13 @@ async def redrive(
     origins: Set[str],
     may_write: Callable[[str], WritableTopic],
     limit: int | None = None,
+    administers_cluster: bool = False,
 ) -> Redriven:
     """Send the dead letters of a topic back to where each came from.
 
     Each names the topic that it came from, in a header that any producer may write: only `origins`
     are believed, whose settings send their dead letters here, and their schemas are asked.
-    `may_write` gives the right to write there, or refuses.
+    `may_write` gives the right to write there, or refuses. `administers_cluster`: who asks does.
     """
     sent_back = 0
     gone: list[Delivery] = []
@@ -88,9 +90,14 @@ async def redrive(
     marks = RedriveMarks(host, letters)
     marked = await marks.read(await queues.floors(_GROUP, letters))
 
-    def wanted() -> int:
-        """How many more."""
-        return BATCH_MESSAGES if limit is None else limit - sent_back - len(gone)
+    def wanted() -> Receive:
+        """What to ask for next."""
+        most = BATCH_MESSAGES if limit is None else limit - sent_back - len(gone)
+        return Receive(
+            max_messages=min(most, BATCH_MESSAGES),
+            until_empty=True,
+            administers_cluster=administers_cluster,
+        )
 
     try:
         async with aclosing(_deliveries(host, queues, letters, wanted)) as deliveries:
@@ -143,7 +150,7 @@ async def _settle(
 
 
 async def _deliveries(
-    host: QueueHost, queues: Queues, letters: ReadableTopic, wanted: Callable[[], int]
+    host: QueueHost, queues: Queues, letters: ReadableTopic, wanted: Callable[[], Receive]
 ) -> AsyncGenerator[Delivery, None]:
     """`wanted` is asked before each batch. What is not handled when it is closed is given back."""
     # Dead letters that come while this runs are for the next time.
@@ -151,9 +158,8 @@ async def _deliveries(
     for part in host.topic(letters).partitions:
         end = await host.log_anywhere.list_offset(letters, part.index, LATEST_TIMESTAMP)
         left += end.offset
-    while left > 0 and wanted() > 0:
-        most = min(left, wanted(), BATCH_MESSAGES)
-        request = Receive(max_messages=most, until_empty=True)
+    while left > 0 and (request := wanted()).max_messages > 0:
+        request = replace(request, max_messages=min(left, request.max_messages))
         found = await queues.receive(_GROUP, letters, request)
         if not found:
             return

@@ -58,8 +58,9 @@ COUNT_AGAIN_MS: Final = 1_000
 # again.
 OPENED_ELSEWHERE_MAX: Final = 10_000
 
-# Opens the queues that one group has of a topic, as far as they are led here.
-Opener = Callable[[str], Awaitable[object]]
+# Opens the queues that one group has of a topic, as far as they are led here. True: whoever asks
+# for it administers the cluster.
+Opener = Callable[[str, bool], Awaitable[object]]
 # Where the queue of a partition that was split off another begins, for a group that would begin so.
 ChildStart = Callable[[QueueKey, str, Start], Awaitable[Start]]
 
@@ -70,6 +71,8 @@ class OpenQueues(msgspec.Struct, frozen=True):
     start: Start
     # Those of the topic, unless the group has its own.
     settings: QueueSettings | None = None
+    # Who asks does.
+    administers_cluster: bool = False
 
 
 OPEN: Final = Method("queues.open", OpenQueues, bool)
@@ -81,6 +84,7 @@ class QueueRegistry:
         host: QueueHost,
         *,
         max_queues: int,
+        is_secured: bool,
         perform: Perform,
     ) -> None:
         self._host = host
@@ -100,7 +104,7 @@ class QueueRegistry:
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
         self._count = 0
-        self._shares = NamedShares(lambda: host.image.security.tenants)
+        self._shares = NamedShares(lambda: host.image.security.tenants, is_secured=is_secured)
         self._counted_at_ms = 0
         # Raises where a group must not be made beside those that are there.
         self.check_new_group: Callable[[str], None] = lambda _group: None
@@ -132,19 +136,27 @@ class QueueRegistry:
         self._openers[group] = opener
 
     async def open_as_asked(
-        self, group: ReadableGroup, topic: ReadableTopic, *, start: Start | None
+        self,
+        group: ReadableGroup,
+        topic: ReadableTopic,
+        *,
+        start: Start | None,
+        administers_cluster: bool = False,
     ) -> None:
-        """What is led here, for a reader that begins there; None: it is open already."""
+        """What is led here, for a reader that begins there; None: it is open already.
+        `administers_cluster`, here and below: who asks does."""
         if group in self._openers:
-            await self.open_known(group, topic)
+            await self.open_known(group, topic, administers_cluster=administers_cluster)
         elif start is not None:
-            await self.open(group, topic, start=start)
+            await self.open(group, topic, start=start, administers_cluster=administers_cluster)
 
-    async def open_known(self, group: str, topic: str) -> None:
+    async def open_known(
+        self, group: str, topic: str, *, administers_cluster: bool = False
+    ) -> None:
         """What is led here, if it is known how this group's queues are opened."""
         opener = self._openers.get(group)
         if opener is not None:
-            await opener(topic)
+            await opener(topic, administers_cluster)
 
     async def open_elsewhere(
         self,
@@ -153,6 +165,7 @@ class QueueRegistry:
         *,
         start: Start,
         settings: QueueSettings | None = None,
+        administers_cluster: bool = False,
     ) -> None:
         """At all leaders, when the group first reads the topic here.
 
@@ -169,7 +182,7 @@ class QueueRegistry:
                 self._host.calls.ask(
                     OPEN,
                     topic_partition(topic, index),
-                    OpenQueues(group, topic, start, settings),
+                    OpenQueues(group, topic, start, settings, administers_cluster),
                     timeout_s=GATHER_TIMEOUT_S,
                     patience_s=LEADER_PATIENCE_S if is_urgent else 0,
                 )
@@ -189,7 +202,11 @@ class QueueRegistry:
     async def _open_here(self, request: OpenQueues) -> bool:
         with before_anything_is_done():
             await self.open(
-                request.group, request.topic, start=request.start, settings=request.settings
+                request.group,
+                request.topic,
+                start=request.start,
+                settings=request.settings,
+                administers_cluster=request.administers_cluster,
             )
         return True
 
@@ -200,6 +217,7 @@ class QueueRegistry:
         *,
         start: Start = "earliest",
         settings: QueueSettings | None = None,
+        administers_cluster: bool = False,
     ) -> None:
         """Make the group's queues of a topic where there are none; give them these settings.
 
@@ -215,7 +233,7 @@ class QueueRegistry:
             key = QueueKey(group, view.id, index)
             if self._settings.get(key) != wanted:
                 try:
-                    await self._open_one(key, topic, start, wanted)
+                    await self._open_one(key, topic, start, wanted, administers_cluster)
                 except NOT_LED_YET as error:
                     failure = error
         if failure is not None:
@@ -243,13 +261,18 @@ class QueueRegistry:
         return led
 
     async def _open_one(
-        self, key: QueueKey, topic: str, start: Start, settings: QueueSettings
+        self,
+        key: QueueKey,
+        topic: str,
+        start: Start,
+        settings: QueueSettings,
+        administers_cluster: bool,
     ) -> None:
         shard = await self.shard(key)
         stored = shard.machine.settings(key)
         if stored is None:
             self.check_new_group(key.group)
-            self._check_room(key, topic)
+            self._check_room(key, topic, administers_cluster)
             if self.child_start is not None:
                 start = await self.child_start(key, topic, start)
             offset = await self._start_offset(topic, key.partition, start)
@@ -264,19 +287,24 @@ class QueueRegistry:
             raise InvalidConfig(answer.problem or answer.error.name.lower())
         self._settings[key] = settings
 
-    def _check_room(self, key: QueueKey, topic: str) -> None:
+    def _check_room(self, key: QueueKey, topic: str, administers_cluster: bool) -> None:
         """Thousands of logs have some each: those opened since they were counted are added."""
         now_ms = self._host.clock_ms()
         if not 0 <= now_ms - self._counted_at_ms < COUNT_AGAIN_MS:
             self._counted_at_ms = now_ms
             self._count = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
-        if not self._shares.has_room(
-            topic, self._max_queues, self._count, self._counted_queues, now_ms
-        ):
+        refusal = self._shares.refusal(
+            topic,
+            self._max_queues,
+            self._count,
+            self._counted_queues,
+            now_ms,
+            administers_cluster=administers_cluster,
+        )
+        if refusal is not None:
             raise PolicyViolation(
                 f"group {key.group!r} cannot read {topic}-{key.partition} as a queue: there are "
-                f"{self._count} queues, and max.queues is {self._max_queues}"
-                + ("" if self._count >= self._max_queues else ", of which its tenant has its share")
+                f"{self._count} queues, and max.queues is {self._max_queues}{refusal}"
             )
         self._count += 1
 

@@ -145,8 +145,8 @@ class SqsCatalogue:
         await self._tell_engine(queue)
         return queue
 
-    async def _open_here(self, name: str) -> None:
-        await self._tell_engine(self._find(name))
+    async def _open_here(self, name: str, administers_cluster: bool) -> None:
+        await self._tell_engine(self._find(name), administers_cluster=administers_cluster)
 
     async def counts(self, topic: DescribableTopic) -> QueueCounts:
         await self.open(topic)
@@ -177,7 +177,7 @@ class SqsCatalogue:
         self._known[name] = queue
         return queue
 
-    async def _tell_engine(self, queue: SqsQueue) -> None:
+    async def _tell_engine(self, queue: SqsQueue, *, administers_cluster: bool = False) -> None:
         registry = self._queues.registry
         known, leaderships = self._open.get(queue.name, (None, 0))
         if known is queue and leaderships == registry.leaderships:
@@ -185,7 +185,13 @@ class SqsCatalogue:
         now = (queue, registry.leaderships)
         settings = queue.settings(registry.settings_of(queue.topic))
         topic = own_read(queue.name, OwnWork.SQS_QUEUE)
-        await registry.open(_GROUP, topic, start="earliest", settings=settings)
+        await registry.open(
+            _GROUP,
+            topic,
+            start="earliest",
+            settings=settings,
+            administers_cluster=administers_cluster,
+        )
         self._open[queue.name] = now
 
     # --- changing -------------------------------------------------------------------------
@@ -201,8 +207,10 @@ class SqsCatalogue:
         tags: Mapping[str, str],
         *,
         adopted: ConfigurableTopic | None,
+        administers_cluster: bool,
     ) -> SqsQueue:
-        """`adopted` is the topic itself where it was made elsewhere."""
+        """`adopted` is the topic itself where it was made elsewhere. `administers_cluster`: who
+        asks does."""
         attributes = plain_attributes(attributes)
         check_name(local_name(tenant_of_topic(topic), topic), attributes)
         check_attributes(topic, attributes, is_new=True)
@@ -219,7 +227,7 @@ class SqsCatalogue:
             )
         queue = self._find(topic)
         _check_same(queue, attributes)
-        await self._tell_engine(queue)
+        await self._tell_engine(queue, administers_cluster=administers_cluster)
         return queue
 
     async def set_attributes(self, topic: ConfigurableTopic, attributes: Mapping[str, str]) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from goqueue.model.caller import Caller
 from goqueue.model.errors import PolicyViolation
-from goqueue.model.fairness.shares import Shares
 from goqueue.model.rights import AlterableTopic, CreatableTopic, DeletableTopic
 from goqueue.model.security.quotas import QuotaKind
 from goqueue.model.topics import NewTopic, TopicView
@@ -106,31 +105,21 @@ class LimitedTopics:
         views = [each for each in image.topics.values() if not each.is_internal]
         total = sum(len(each.partitions) for each in views)
         brokers = max(1, len(image.brokers)) / max(1, config.default_replication_factor)
-        is_secured = self._node.security.is_on
-        shares = Shares.secured(int(config.max_partitions_per_broker * brokers), is_on=is_secured)
-        capacity = shares.capacity
-        has_room = self._quotas.partition_shares.has_room(
+        capacity = int(config.max_partitions_per_broker * brokers)
+        refusal = self._quotas.partition_shares.refusal(
             topic,
             capacity,
             total,
             lambda: ((each.name, len(each.partitions)) for each in views),
             self._node.clock_ms(),
             count=partitions,
-            reserve=shares.reserve,
-            is_administrator=is_secured and self._administers_cluster(caller),
+            administers_cluster=self._administers_cluster(caller),
         )
-        if has_room or total + partitions > capacity:
-            return
-        if total + partitions > capacity - shares.reserve:
+        if refusal:
             raise PolicyViolation(
-                f"{partitions} partitions more than the {total} there are: of the {capacity} of "
-                f"all brokers together (max.partitions.per.broker) the last {shares.reserve} are "
-                "for administrators of the cluster"
+                f"{partitions} partitions more than the {total} there are: all brokers together "
+                f"have {capacity} (max.partitions.per.broker){refusal}"
             )
-        raise PolicyViolation(
-            f"{partitions} partitions more than the {total} there are: its tenant has its "
-            f"share of the {capacity} of all brokers together (max.partitions.per.broker)"
-        )
 
     def check_deletion(self, caller: Caller) -> None:
         self._quotas.admit(caller, QuotaKind.MUTATIONS)

@@ -67,7 +67,9 @@ class Quotas:
         self._used = SecurityImage()
         self.limits = TenantLimits(node, now_ms)
         # Of the partitions that all brokers together take.
-        self.partition_shares = NamedShares(lambda: node.security.image.tenants)
+        self.partition_shares = NamedShares(
+            lambda: node.security.image.tenants, is_secured=node.security.is_on
+        )
         node.security.listeners.append(self.use)
 
     def use(self, image: SecurityImage) -> None:

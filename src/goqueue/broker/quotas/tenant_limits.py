@@ -101,7 +101,7 @@ class TenantLimits:
         """Before a group is made, or reads its first queue."""
         tenant, separator, _ = name.partition(SEPARATOR)
         if separator and self.limit(tenant, TenantLimit.GROUPS) is not None:
-            found = self._groups(tenant)
+            found = self.groups(tenant)
             if name in found:
                 return
             try:
@@ -110,10 +110,10 @@ class TenantLimits:
                 # Which group members of every kind know.
                 raise TooManyGroups(error.message) from None
 
-    def _groups(self, tenant: str) -> set[str]:
+    def groups(self, tenant: str) -> set[str]:
         """Those that this broker coordinates, and those that have queues of what it leads."""
         queues = (key.group for key in self._node.queues.registry.queue_keys())
-        return {*_named(tenant, self._node.groups.names()), *_named(tenant, queues)}
+        return {*_named(tenant, self._node.groups.room.names()), *_named(tenant, queues)}
 
     def joined(self, tenant: str) -> None:
         """A connection has logged in."""
@@ -124,21 +124,6 @@ class TenantLimits:
     def left(self, tenant: str) -> None:
         if tenant:
             self._connections.remove(tenant)
-
-    # --- what a tenant has ----------------------------------------------------------------
-
-    def usage(self, tenant: str) -> dict[TenantLimit, int]:
-        """All that is counted, at this broker; for those who administer tenants."""
-        image = self._node.image
-        names = list(_named(tenant, image.topics))
-        return {
-            TenantLimit.TOPICS: len(names),
-            TenantLimit.PARTITIONS: sum(len(image.topics[name].partitions) for name in names),
-            TenantLimit.STORAGE: self._stored_bytes(tenant),
-            TenantLimit.GROUPS: len(self._groups(tenant)),
-            TenantLimit.CONNECTIONS: self._connections[tenant],
-            TenantLimit.IN_FLIGHT: self._in_flight(tenant),
-        }
 
     def _recently(self, tenant: str, limit: TenantLimit, count: Callable[[str], int]) -> int:
         now_ms = self._now_ms()

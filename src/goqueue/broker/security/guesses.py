@@ -8,8 +8,8 @@ others do not keep a user away who comes for the first time. Who waits for too l
 many waiting, is told to come again: nothing was tried, and nothing is told of the password. What is
 known to fit waits for nothing (`passwords.py`).
 
-Turns are kept by a hash under a key that dies with the process, in so many places: nobody makes
-them be forgotten by naming others, and nobody knows who shares a place with whom.
+Attempts are counted by a hash under a key that dies with the process, in so many buckets: nobody
+makes them be forgotten by naming others, and nobody knows who shares a bucket with whom.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ BLAME_HALF_LIFE_S: Final = 600.0
 # At each of the two: together less than Kafka's clients have to log in (sasl.login.timeout.ms).
 PATIENCE_S: Final = 4.0
 # Of some 300 bytes where they are used. Guesses at all names together are tried some hundred times
-# a second, so that those at one place hardly hold up others there.
-PLACES: Final = 16_384
+# a second, so that those in one bucket hardly hold up others there.
+BUCKETS: Final = 16_384
 # From where a user has logged in, as hashes of 100 bytes.
 SEEN_MAX: Final = 10_000
 # Addresses are read with every request that shows a password.
@@ -58,8 +58,8 @@ class _Waiting(NamedTuple):
     turn: asyncio.Future[None]
 
 
-class Turns:
-    """Of one account, or of one address."""
+class Attempts:
+    """Those at one account, or from one address; each has its turn."""
 
     __slots__ = ("_at_s", "_blame", "_burst", "_left", "_timer", "_waiting")
 
@@ -157,8 +157,8 @@ class Turns:
 class Guesses:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
-        self._accounts: dict[int, Turns] = {}
-        self._addresses: dict[int, Turns] = {}
+        self._accounts: dict[int, Attempts] = {}
+        self._addresses: dict[int, Attempts] = {}
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     async def turn(self, name: str, address: str) -> None:
@@ -204,17 +204,17 @@ class Guesses:
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
 
-    def _for(self, name: str) -> Turns:
+    def _for(self, name: str) -> Attempts:
         return self._at(self._accounts, name, ACCOUNT_BURST)
 
-    def _from(self, address: str) -> Turns:
+    def _from(self, address: str) -> Attempts:
         return self._at(self._addresses, network_of(address), ADDRESS_BURST)
 
-    def _at(self, turns: dict[int, Turns], name: str, burst: int) -> Turns:
-        place = int.from_bytes(self._hash(name)[:8]) % PLACES
-        found = turns.get(place)
+    def _at(self, counted: dict[int, Attempts], name: str, burst: int) -> Attempts:
+        bucket = int.from_bytes(self._hash(name)[:8]) % BUCKETS
+        found = counted.get(bucket)
         if found is None:
-            found = turns[place] = Turns(burst)
+            found = counted[bucket] = Attempts(burst)
         return found
 
     def _hash(self, *parts: str) -> bytes:

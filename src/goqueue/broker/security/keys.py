@@ -86,11 +86,11 @@ class AccessKeys:
         name: ChangeableUser,
         kind: KeyKind,
         *,
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
         label: str = "",
         expires_in_ms: int | None = None,
     ) -> MadeKey:
-        """`is_administrator`: who asks is one of the cluster."""
+        """`administers_cluster`: who asks does."""
         if len(label) > LABEL_MAX_LENGTH:
             raise InvalidRequest(f"label: must have at most {LABEL_MAX_LENGTH} characters")
         image = self._image
@@ -98,7 +98,7 @@ class AccessKeys:
         if user is None:
             raise UnknownUser(f"user {name!r} is not there")
         self._shares.check(
-            keys.SecurityKind.KEY, KEYS_MAX, user.tenant, is_administrator=is_administrator
+            keys.SecurityKind.KEY, KEYS_MAX, user.tenant, administers_cluster=administers_cluster
         )
         if self._shares.holdings.key_count(name) >= KEYS_PER_USER_MAX:
             raise PolicyViolation(f"user {name!r} has {KEYS_PER_USER_MAX} keys already")

@@ -33,9 +33,13 @@ class RuleBook:
         return list((await self._matching(wanted)).values())
 
     async def add(
-        self, _cluster: AlterableCluster, rules: Sequence[Rule], *, is_administrator: bool = False
+        self,
+        _cluster: AlterableCluster,
+        rules: Sequence[Rule],
+        *,
+        administers_cluster: bool = False,
     ) -> None:
-        """Those that are there already stay as they are. `is_administrator`: of the cluster."""
+        """Those that are there already stay as they are. `administers_cluster`: who asks does."""
         new: dict[str, Rule] = {}
         async for rule in in_slices(rules):
             check_rule(rule)
@@ -48,7 +52,7 @@ class RuleBook:
                 RULES_MAX,
                 tenant,
                 count=count,
-                is_administrator=is_administrator,
+                administers_cluster=administers_cluster,
             )
         if new:
             kind = keys.SecurityKind.RULE

@@ -35,23 +35,18 @@ class TenantShares:
         tenant: str,
         *,
         count: int = 1,
-        is_administrator: bool,
+        administers_cluster: bool,
     ) -> None:
-        """Before the tenant gets `count` more of them. `is_administrator`: of the cluster."""
+        """Before the tenant gets `count` more of them. `administers_cluster`: who asks does."""
         shares = Shares.secured(capacity, is_on=self._is_secured)
         held, parties = self.holdings.held(kind), len(self._follower.image.security.tenants) + 1
-        if shares.may_add(tenant, held, parties, count=count, is_administrator=is_administrator):
+        # Where nobody logs in, everybody may fill all of it.
+        may_fill = administers_cluster or not self._is_secured
+        if shares.may_add(tenant, held, parties, count=count, administers_cluster=may_fill):
             return
-        what = _WORDS[kind]
-        if held.total + count > capacity:
-            raise PolicyViolation(f"there can be {capacity} {what} at most")
-        if held.total + count > capacity - shares.reserve:
-            raise PolicyViolation(
-                f"there can be {capacity} {what} at most, and the last {shares.reserve} are for "
-                "administrators of the cluster"
-            )
-        whose = f"tenant {tenant!r} has" if tenant else "those without a tenant have"
-        raise PolicyViolation(
-            f"{what}: {whose} {held[tenant]} and no share for {count} more, of the {capacity} "
-            f"that there can be; {shares.promised(parties)} are promised to each tenant"
-        )
+        wanted = held.total + count
+        told = f"there can be {capacity} {_WORDS[kind]} at most{shares.told(wanted)}"
+        if wanted <= capacity - shares.reserve:
+            whose = f"tenant {tenant!r} has" if tenant else "those without a tenant have"
+            told += f": {whose} {held[tenant]}, and {shares.promised(parties)} are promised to each"
+        raise PolicyViolation(told)

@@ -1,11 +1,14 @@
 """What a tenant has, counted; and removed with the tenant."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from goqueue.broker.own_grants import OwnWork, own_delete, own_delete_group
 from goqueue.broker.security.tenant_schemas import remove_schemas
-from goqueue.model.groups.messages import ListGroups
+from goqueue.model.calls import Method
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import check
 from goqueue.model.rights import AlterableCluster, DescribableCluster
 from goqueue.model.schemas.tenant_subjects import scope_of_tenant
@@ -19,9 +22,17 @@ if TYPE_CHECKING:
     from goqueue.broker.node import Node
 
 
+class FindGroups(msgspec.Struct, frozen=True):
+    tenant: str
+
+
+GROUPS: Final = Method("tenants.groups", FindGroups, list[str], is_repeatable=True)
+
+
 class TenantThings:
     def __init__(self, node: "Node") -> None:
         self._node = node
+        node.calls.serve(GROUPS, self._groups_here)
 
     async def usage(self, _cluster: DescribableCluster, name: str) -> TenantUsage:
         topics = list(self._topics(name))
@@ -51,7 +62,10 @@ class TenantThings:
         for topic in list(self._topics(name)):
             await node.topics.delete(own_delete(topic.name, work))
         for group in await self._groups(name):
-            check((await node.groups_anywhere.delete(own_delete_group(group, work))).error)
+            deleted = await node.groups_anywhere.delete(own_delete_group(group, work))
+            # One that only read queues may have gone with its topics.
+            if deleted.error is not GroupError.GROUP_ID_NOT_FOUND:
+                check(deleted.error)
         await remove_schemas(node.schemas, name)
         await node.news.spread()
 
@@ -64,9 +78,15 @@ class TenantThings:
         return (topic for topic in topics.values() if tenant_of_topic(topic.name) == name)
 
     async def _groups(self, name: str) -> list[str]:
-        told = await self._node.groups_anywhere.list_all(ListGroups())
-        found = {each.group_id for groups in told.answers.values() for each in groups}
-        return sorted(group for group in found if group.startswith(f"{name}{SEPARATOR}"))
+        """All that its limit counts, at any broker."""
+        told = await self._node.calls.gather(GROUPS, FindGroups(name))
+        return sorted({group for groups in told.answers.values() for group in groups})
+
+    async def _groups_here(self, request: FindGroups) -> list[str]:
+        """Once all that this broker leads is read."""
+        await self._node.groups.state.readable_shards()
+        await self._node.queues.registry.state.readable_shards()
+        return list(self._node.quotas.limits.groups(request.tenant))
 
     async def _transactional_ids(self, name: str) -> int:
         told = await self._node.transactions_anywhere.list_all(ListTransactions())

@@ -72,12 +72,12 @@ class Tokens:
         max_lifetime_ms: int | None,
         tenant: str,
         user: User | None,
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
     ) -> DelegationToken:
-        """`user`: the owner, where the broker keeps it. `is_administrator`: who asks is one of the
-        cluster."""
+        """`user`: the owner, where the broker keeps it. `administers_cluster`: who asks
+        does."""
         self._shares.check(
-            keys.SecurityKind.TOKEN, TOKENS_MAX, tenant, is_administrator=is_administrator
+            keys.SecurityKind.TOKEN, TOKENS_MAX, tenant, administers_cluster=administers_cluster
         )
         # Never before its user, whose clock may have been another broker's.
         now_ms = max(self._clock_ms(), 0 if user is None else user.created_ms)

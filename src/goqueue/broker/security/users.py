@@ -51,14 +51,15 @@ class Users:
         name: str,
         *,
         scram: Mapping[str, ScramRecord],
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
         tenant: str = "",
         is_admin: bool = False,
         is_federated: bool = False,
     ) -> User:
-        """`is_administrator`: who asks is one of the cluster."""
+        """`administers_cluster`: who asks does. `is_admin`: the new user has every right of its
+        tenant."""
         check_user_name(name)
-        self._check_room(tenant, is_administrator)
+        self._check_room(tenant, administers_cluster)
         user = User(
             name=name,
             tenant=tenant,
@@ -82,7 +83,7 @@ class Users:
         name: str,
         changes: Mapping[str, ScramRecord | None],
         *,
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
         tenant: str = "",
     ) -> None:
         """Set or remove records by mechanism. Kafka's tools make users that way, of the `tenant`,
@@ -92,7 +93,7 @@ class Users:
         def changed(current: User | None) -> User | None:
             user = current or User(name=name, tenant=tenant, created_ms=self._clock_ms())
             if current is None:
-                self._check_room(tenant, is_administrator)
+                self._check_room(tenant, administers_cluster)
             if user.tenant != tenant and tenant:
                 raise UserExists(f"user {name!r} is there already")
             for mechanism, record in changes.items():
@@ -174,9 +175,9 @@ class Users:
         await self._changes.change_all(stored, decide)
         return gone
 
-    def _check_room(self, tenant: str, is_administrator: bool) -> None:
+    def _check_room(self, tenant: str, administers_cluster: bool) -> None:
         kind = keys.SecurityKind.USER
-        self._shares.check(kind, USERS_MAX, tenant, is_administrator=is_administrator)
+        self._shares.check(kind, USERS_MAX, tenant, administers_cluster=administers_cluster)
 
     def _belongings(self, user: User) -> list[str]:
         """Where its keys and tokens are kept."""

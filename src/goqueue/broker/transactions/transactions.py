@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.coordinator_settings import transaction_settings
@@ -15,12 +15,11 @@ from goqueue.broker.runtime.shard import StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
+from goqueue.broker.transactions.room import TransactionRoom
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import MarkerType
-from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
-from goqueue.model.fairness.amounts import room_for
-from goqueue.model.fairness.named_shares import NamedShares
+from goqueue.model.errors import GoQueueError, NotLeader, StateLoading
 from goqueue.model.groups.messages import OffsetCommitResult
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
@@ -71,9 +70,6 @@ STATE_TOPIC: Final = "__transaction_state"
 # what it wrote. They take milliseconds, unless a partition is offline.
 END_WAIT_SECONDS: Final = 10.0
 
-# A transaction of no more partitions is let in though others have taken all there are.
-ALWAYS_TAKEN_PARTITIONS: Final = 10
-
 
 class GroupOffsets(PendingOffsets, Protocol):
     """Where groups keep their offsets, some of which wait for the end of a transaction."""
@@ -81,7 +77,11 @@ class GroupOffsets(PendingOffsets, Protocol):
     def offsets_partition(self, group_id: str) -> TopicPartition: ...
 
     async def commit_in_transaction(
-        self, group: ReadableGroup, request: ReadableTransactionCommit
+        self,
+        group: ReadableGroup,
+        request: ReadableTransactionCommit,
+        *,
+        administers_cluster: bool,
     ) -> OffsetCommitResult: ...
 
 
@@ -95,14 +95,11 @@ class Transactions:
         peers: TransactionPeers,
         config: BrokerConfig,
     ) -> None:
-        self._max_ids = config.max_transactional_ids
-        self._shares = NamedShares(lambda: host.image.security.tenants)
-        self._id_max_bytes = config.transactional_id_max_bytes
-        self._max_partitions = config.max_transaction_partitions
         self._host = host
         self._groups = groups
         self._producer_ids = producer_ids
         self._settings = transaction_settings(config)
+        self._room = TransactionRoom(host, config, lambda: self.state.loaded_shards())
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
         self._peers = peers
@@ -154,8 +151,13 @@ class Transactions:
     # --- producers and what they write to -------------------------------------------------
 
     async def init_producer_id(
-        self, _right: WritableTransactionalId | IdempotentWriter, request: InitProducerId
+        self,
+        _right: WritableTransactionalId | IdempotentWriter,
+        request: InitProducerId,
+        *,
+        administers_cluster: bool = False,
     ) -> ProducerIdAnswer:
+        """`administers_cluster`: who asks does."""
         await self._producer_ids.refill()
         if request.transactional_id is None:
             producer_id = self._producer_ids.take()
@@ -166,29 +168,8 @@ class Transactions:
             )
         shard = await self._deciding_shard(request.transactional_id)
         if request.transactional_id not in shard.machine.transactions:
-            self._check_new(request.transactional_id)
+            self._room.check_new(request.transactional_id, administers_cluster=administers_cluster)
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
-
-    def _check_new(self, transactional_id: str) -> None:
-        size_bytes = len(transactional_id.encode())
-        if size_bytes > self._id_max_bytes:
-            raise PolicyViolation(
-                f"transactional id of {size_bytes} bytes; transactional.id.max.bytes is "
-                f"{self._id_max_bytes}"
-            )
-        known = sum(len(shard.machine.transactions) for shard in self.state.loaded_shards())
-        if not self._shares.has_room(
-            transactional_id, self._max_ids, known, self._counted_ids, self._host.clock_ms()
-        ):
-            raise PolicyViolation(
-                f"there are {known} transactional ids; max.transactional.ids is {self._max_ids}"
-                + ("" if known >= self._max_ids else ", of which its tenant has its share")
-            )
-
-    def _counted_ids(self) -> Iterator[tuple[str, int]]:
-        for shard in self.state.loaded_shards():
-            for transactional_id in shard.machine.transactions:
-                yield transactional_id, 1
 
     async def add_partitions(
         self, transactional_id: WritableTransactionalId, request: WritablePartitions
@@ -259,25 +240,8 @@ class Transactions:
     async def _add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
         shard = await self._deciding_shard(request.transactional_id)
         if not request.verify_only:
-            self._check_partitions(shard.machine, request)
+            self._room.check_partitions(shard.machine, request)
         return await shard.execute(timed(TransactionMachine.add_partitions, request))
-
-    def _check_partitions(self, machine: TransactionMachine, request: AddPartitions) -> None:
-        known = machine.transactions.get(request.transactional_id)
-        partitions = request.partitions if known is None else request.partitions | known.partitions
-        if len(partitions) <= ALWAYS_TAKEN_PARTITIONS:
-            return
-        held = [shard.machine.partitions_held for shard in self.state.loaded_shards()]
-        added = len(partitions) - (0 if known is None else len(known.partitions))
-        tenants = self._host.image.security.tenants
-        if added <= room_for(request.transactional_id, self._max_partitions, held, tenants):
-            return
-        taken = sum(each.total for each in held) + added
-        raise PolicyViolation(
-            f"open transactions would have {taken} partitions; max.transaction.partitions is "
-            f"{self._max_partitions}"
-            + ("" if taken > self._max_partitions else ", of which its tenant has its share")
-        )
 
     async def add_offsets(
         self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets
@@ -292,11 +256,12 @@ class Transactions:
         request: ReadableTransactionCommit,
         *,
         adds_offsets: bool,
+        administers_cluster: bool = False,
     ) -> OffsetCommitResult:
         """Commit offsets within a transaction.
 
         With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
-        producer has said so before.
+        producer has said so before. `administers_cluster`: who asks does.
         """
         await self._ask_coordinator(
             AddPartitions(
@@ -307,7 +272,9 @@ class Transactions:
                 verify_only=not adds_offsets,
             )
         )
-        return await self._groups.commit_in_transaction(group, request)
+        return await self._groups.commit_in_transaction(
+            group, request, administers_cluster=administers_cluster
+        )
 
     # --- ends -----------------------------------------------------------------------------
 

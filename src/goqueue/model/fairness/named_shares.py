@@ -18,12 +18,15 @@ COUNTED_PER_S: Final = 10_000
 
 
 class NamedShares:
-    def __init__(self, tenants: Callable[[], Collection[str]]) -> None:
+    """`is_secured`: where clients log in, a part is kept for administrators of the cluster."""
+
+    def __init__(self, tenants: Callable[[], Collection[str]], *, is_secured: bool = False) -> None:
         self._tenants = tenants
+        self._is_secured = is_secured
         self._held = Headcount()
         self._counted_ms = -math.inf
 
-    def has_room(
+    def refusal(
         self,
         name: str,
         capacity: int,
@@ -32,17 +35,18 @@ class NamedShares:
         now_ms: float,
         *,
         count: int = 1,
-        reserve: int = 0,
-        is_administrator: bool = False,
-    ) -> bool:
-        """Whether the one to whom `name` belongs may have `count` more where there are `total`;
-        then they are counted as made. `counted` are all names, with how many each stands for.
-        `is_administrator`: who asks may use the reserve."""
-        shares, tenants = Shares(capacity, reserve), self._tenants()
-        if total + count > capacity - (0 if is_administrator else reserve):
-            return False
-        if not tenants or total + count <= shares.is_free_below:
-            return True
+        administers_cluster: bool = False,
+    ) -> str | None:
+        """None: the one to whom `name` belongs may have `count` more where there are `total`, and
+        they are counted as made. Else what to say behind the bound itself; nothing where all is
+        taken. `counted` are all names, with how many each stands for. `administers_cluster`: who
+        asks does, and may use what is kept."""
+        shares, tenants = Shares.secured(capacity, is_on=self._is_secured), self._tenants()
+        wanted, uses_reserve = total + count, self._is_secured and administers_cluster
+        if wanted > capacity - (0 if uses_reserve else shares.reserve):
+            return shares.told(wanted)
+        if not tenants or wanted <= shares.is_free_below:
+            return None
         if not 0 <= now_ms - self._counted_ms < max(1_000, total * 1_000 / COUNTED_PER_S):
             self._counted_ms = now_ms
             self._held = Headcount()
@@ -54,11 +58,11 @@ class NamedShares:
             self._held,
             len(tenants) + 1,
             count=count,
-            is_administrator=is_administrator,
+            administers_cluster=uses_reserve,
         ):
-            return False
+            return shares.told(wanted)
         self._held.add(party, count)
-        return True
+        return None
 
     def count_again(self) -> None:
         """Many have gone at once: the next one is let in by what is left."""

@@ -36,6 +36,14 @@ class Shares:
         room = self.capacity - self.reserve
         return room if parties <= 1 else room // 2 // parties
 
+    def told(self, wanted: int) -> str:
+        """What a refusal says behind the bound itself, where there would be `wanted` in all."""
+        if wanted > self.capacity:
+            return ""
+        if wanted > self.capacity - self.reserve:
+            return f", of which the last {self.reserve} are for administrators of the cluster"
+        return ", of which its tenant has its share"
+
     def may_add(
         self,
         party: str,
@@ -43,17 +51,17 @@ class Shares:
         parties: int,
         *,
         count: int = 1,
-        is_administrator: bool = False,
+        administers_cluster: bool = False,
     ) -> bool:
-        return count <= self.room(party, held, parties, is_administrator=is_administrator)
+        return count <= self.room(party, held, parties, administers_cluster=administers_cluster)
 
     def room(
-        self, party: str, held: Headcount, parties: int, *, is_administrator: bool = False
+        self, party: str, held: Headcount, parties: int, *, administers_cluster: bool = False
     ) -> int:
         """How much more it may have; negative where there is too much already. `parties`: how many
         there are, whether they have something or not."""
-        room = self.capacity - (0 if is_administrator else self.reserve) - held.total
-        if is_administrator or parties <= 1:
+        room = self.capacity - (0 if administers_cluster else self.reserve) - held.total
+        if administers_cluster or parties <= 1:
             return room
         share = self.promised(parties)
         of_others = held.beyond(share) - max(0, held[party] - share)

@@ -24,3 +24,5 @@ class Receive:
     until_empty: bool = False
     # Where a group begins whose queues are made by this; None: its queues are open already.
     start: Start | None = None
+    # Who asks does: of queues that are made.
+    administers_cluster: bool = False

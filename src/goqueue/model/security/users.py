@@ -39,7 +39,7 @@ class ScramRecord(msgspec.Struct, frozen=True, kw_only=True):
 class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`scram` by mechanism; one without any logs in by keys, certificates or tokens alone.
 
-    An administrator may do everything in its tenant; without a tenant, everything. One that is
+    One that `is_admin` may do everything in its tenant; without a tenant, everything. One that is
     federated is meant by its name also where an identity provider or a certificate tells it. That
     is left out unless it is so: brokers of earlier releases do not know it.
     """

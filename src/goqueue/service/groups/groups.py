@@ -62,7 +62,8 @@ class GroupService:
 
     async def join(self, caller: Caller, request: JoinGroup) -> JoinGroupResult:
         group = self._access.readable_group(caller, request.group_id)
-        return await self._groups.join(group, request)
+        administers = self._access.administers_cluster(caller)
+        return await self._groups.join(group, request, administers_cluster=administers)
 
     async def sync(self, caller: Caller, request: SyncGroup) -> SyncGroupResult:
         group = self._access.readable_group(caller, request.group_id)
@@ -89,7 +90,10 @@ class GroupService:
         if self._access.has_rules:
             client = replace(request.client, viewer=self._access.viewer(caller))
             request = replace(request, client=client)
-        return await self._groups.consumer_heartbeat(group, request)
+        administers = self._access.administers_cluster(caller)
+        return await self._groups.consumer_heartbeat(
+            group, request, administers_cluster=administers
+        )
 
     # --- offsets --------------------------------------------------------------------------
 
@@ -107,7 +111,8 @@ class GroupService:
     async def _commit(self, caller: Caller, request: OffsetCommit) -> OffsetCommitResult:
         group = self._access.readable_group(caller, request.group_id)
         commit, refused = self._access.readable_commit(caller, request)
-        result = await self._groups.commit(group, commit)
+        administers = self._access.administers_cluster(caller)
+        result = await self._groups.commit(group, commit, administers_cluster=administers)
         return with_refused(request, result, refused)
 
     async def fetch_offsets(self, caller: Caller, request: OffsetFetch) -> OffsetFetchResult:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
@@ -41,6 +42,10 @@ from goqueue.service.security.access import Access
 from goqueue.service.security.allowed_waits import rights_have_changed
 from goqueue.service.security.audited import audited, group_error
 
+# After what time a member whose tenant has enough in flight is answered with nothing, so that it
+# does not ask all the time, and has some soon after others are settled.
+NO_ROOM_WAIT_MS: Final = 500
+
 
 class ShareGroupService:
     def __init__(self, node: Node, access: Access) -> None:
@@ -57,7 +62,8 @@ class ShareGroupService:
         group = self._access.readable_group(caller, request.group_id)
         async for topic in in_slices(request.subscribed_topics or ()):
             self._access.describable_topic(caller, topic)
-        return await self._groups.heartbeat(group, request)
+        administers = self._access.administers_cluster(caller)
+        return await self._groups.heartbeat(group, request, administers_cluster=administers)
 
     async def describe(self, caller: Caller, group_id: str) -> DescribedShareGroup:
         """Refused as a whole when its members have topics that the caller may not see."""
@@ -103,20 +109,19 @@ class ShareGroupService:
         topics, refused = self._readable_topics(caller, request.wanted)
         if request.max_records <= 0 or request.max_bytes <= 0:
             return refused
-        if caller.principal.tenant:
-            try:
-                self._limits.check_in_flight(caller)
-            except LimitReached:
-                # Nothing to acquire for now: consumers do not know the refusal.
-                return refused
+        has_room = self._has_room(caller)
         if any(_is_news(each, request) for each in refused):
             # They are what the member waits for.
             request = replace(request, max_wait_ms=0)
-        if refused and not topics:
+        if not has_room or (refused and not topics):
             # As a fetch of partitions that have nothing.
-            fetching = asyncio.sleep(request.max_wait_ms / 1000, list[ShareFetched]())
+            wait_ms = request.max_wait_ms if has_room else min(request.max_wait_ms, NO_ROOM_WAIT_MS)
+            fetching = asyncio.sleep(wait_ms / 1000, list[ShareFetched]())
         else:
-            fetching = self._groups.fetch(group, member.member_id, topics, request)
+            administers = self._access.administers_cluster(caller)
+            fetching = self._groups.fetch(
+                group, member.member_id, topics, request, administers_cluster=administers
+            )
         if not self._access.has_rules or request.max_wait_ms <= 0:
             return [*refused, *await fetching]
         unreadable = {each.part.topic_id for each in refused}
@@ -195,6 +200,15 @@ class ShareGroupService:
                     refused.append(ShareFetched(part, error))
         return topics, refused
 
+    def _has_room(self, caller: Caller) -> bool:
+        """False: nothing can be acquired for now. Consumers do not know the refusal."""
+        try:
+            if caller.principal.tenant:
+                self._limits.check_in_flight(caller)
+        except LimitReached:
+            return False
+        return True
+
     def _may_read(self, caller: Caller, topic_id: UUID) -> bool:
         topic = self._node.image.topics_by_id.get(topic_id)
         return topic is not None and self._access.allows(
@@ -258,7 +272,8 @@ class ShareGroupService:
     ) -> ShareOffsets:
         """Let a group without members begin anew elsewhere; made if it is not there."""
         group = self._access.readable_group(caller, group_id)
-        opened = await self._groups.check_empty(group, may_make=True)
+        administers = self._access.administers_cluster(caller)
+        opened = await self._groups.make_empty(group, administers_cluster=administers)
         if opened.error is not GroupError.NONE:
             return ShareOffsets(error=opened.error, error_message=opened.error_message)
         topics: list[ShareTopicOffsets] = []
@@ -268,7 +283,9 @@ class ShareGroupService:
                 problem: GoQueueError | None = None
                 try:
                     topic = self._access.readable_topic(caller, name)
-                    await self._groups.positions.alter(group, topic, index, offset)
+                    await self._groups.positions.alter(
+                        group, topic, index, offset, administers_cluster=administers
+                    )
                 except GoQueueError as error:
                     problem = error
                 altered.append(ShareOffset(index=index, start_offset=offset, error=problem))
@@ -288,7 +305,7 @@ class ShareGroupService:
     ) -> ShareOffsets:
         """Forget what a group without members did in these topics."""
         group = self._access.deletable_group(caller, group_id)
-        opened = await self._groups.check_empty(group, may_make=False)
+        opened = await self._groups.check_empty(group)
         if opened.error is not GroupError.NONE:
             return ShareOffsets(error=opened.error, error_message=opened.error_message)
         topics: list[ShareTopicOffsets] = []

@@ -46,7 +46,9 @@ class StreamsGroupService:
                 self._access.describable_topic(caller, topic)
             # Only who joins makes a group; what else is asked stores nothing that is new.
             await self._node.changes.begin_use(Feature.STREAMS_GROUPS)
-        result = await self._groups.streams_heartbeat(group, request)
+        result = await self._groups.streams_heartbeat(
+            group, request, administers_cluster=self._access.administers_cluster(caller)
+        )
         if not result.missing_topics or request.group_id in self._making:
             return result
         self._making.add(request.group_id)

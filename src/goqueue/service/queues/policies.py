@@ -42,8 +42,8 @@ class QueuePolicies:
             for rule in _within(tenant, _rules_of_old(old, queue))
             if rule not in wanted and rule.resource is Resource.TOPIC
         ]
-        is_administrator = self._access.administers_cluster(caller)
-        await self._book.add(cluster, wanted, is_administrator=is_administrator)
+        administers_cluster = self._access.administers_cluster(caller)
+        await self._book.add(cluster, wanted, administers_cluster=administers_cluster)
         if ended:
             await self._book.remove(cluster, ended)
 

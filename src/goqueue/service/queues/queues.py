@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -57,6 +58,8 @@ class QueueService:
         reader = self._access.readable_group(caller, group)
         readable = self._access.readable_topic(caller, topic)
         self._metering.receiving(caller)
+        if self._access.administers_cluster(caller):
+            request = replace(request, administers_cluster=True)
         receiving = self._queues.receive(reader, readable, request)
         if self._access.has_rules:
 
@@ -156,4 +159,5 @@ class QueueService:
             origins=self._node.sqs_catalogue.origins_of(letters),
             may_write=partial(self._access.writable_topic, caller),
             limit=limit,
+            administers_cluster=self._access.administers_cluster(caller),
         )

@@ -1,10 +1,12 @@
 """Queues as SQS sees them: every topic is one. Found, made, configured, purged and deleted."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from goqueue.broker.node import Node
 from goqueue.broker.quotas.limited_topics import LimitedTopics
 from goqueue.model.caller import Caller
+from goqueue.model.errors import PolicyViolation
 from goqueue.model.queues.attributes import (
     POLICY_MAX_BYTES,
     check_length,
@@ -83,7 +85,14 @@ class SqsQueueService:
         is_new, partitions = topic not in self._node.image.topics, self._node.config.num_partitions
         if is_new:
             self._limited.check_new(caller, name, partitions)
-        queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
+        create = partial(self._catalogue.create, topic, attributes, tags, adopted=adopted)
+        try:
+            queue = await create(administers_cluster=False)
+        except PolicyViolation:
+            # Asked only now: who makes queues needs no right to alter the cluster.
+            if not self._access.administers_cluster(caller):
+                raise
+            queue = await create(administers_cluster=True)
         if policy:
             await self._policies.apply(caller, name, "", policy)
         await self._news.spread()

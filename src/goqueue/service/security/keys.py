@@ -41,7 +41,7 @@ class KeyService:
             kind,
             label=label,
             expires_in_ms=expires_in_ms,
-            is_administrator=self._access.administers_cluster(caller),
+            administers_cluster=self._access.administers_cluster(caller),
         )
 
     @audited("key.delete", Resource.USER, detail=("key_id",))

@@ -43,8 +43,8 @@ class RuleService:
         tenant = caller.principal.tenant
         if tenant:
             rules = [msgspec.structs.replace(rule, tenant=tenant) for rule in rules]
-        is_administrator = self._access.administers_cluster(caller)
-        await self._book.add(cluster, rules, is_administrator=is_administrator)
+        administers_cluster = self._access.administers_cluster(caller)
+        await self._book.add(cluster, rules, administers_cluster=administers_cluster)
 
     @audited("rule.delete", Resource.CLUSTER, detail=("wanted",))
     async def remove(self, caller: Caller, wanted: Sequence[RuleFilter]) -> list[Rule]:

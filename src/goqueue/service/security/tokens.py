@@ -67,7 +67,7 @@ class TokenService:
             max_lifetime_ms=max_lifetime_ms,
             tenant=asks.tenant if user is None else user.tenant,
             user=user,
-            is_administrator=self._access.administers_cluster(caller),
+            administers_cluster=self._access.administers_cluster(caller),
         )
         return HeldToken(token, self._security.tokens.hmac(token))
 

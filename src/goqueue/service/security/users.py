@@ -72,7 +72,7 @@ class UserService:
             scram=scram,
             tenant=tenant,
             is_admin=is_admin,
-            is_administrator=self._access.administers_cluster(caller),
+            administers_cluster=self._access.administers_cluster(caller),
             is_federated=is_federated,
         )
 
@@ -121,7 +121,7 @@ class UserService:
             name,
             changes,
             tenant=caller.principal.tenant,
-            is_administrator=self._access.administers_cluster(caller),
+            administers_cluster=self._access.administers_cluster(caller),
         )
 
     async def alter_credentials(

@@ -113,11 +113,11 @@ class GroupMachine:
 
     @property
     def group_names(self) -> set[str]:
-        """With those that only have offsets."""
-        return self._registry.groups.keys() | self._table.by_group.keys()
+        """With those that only have offsets, or will have some when a transaction commits."""
+        return self._registry.groups.keys() | self._table.group_names
 
     def has_group(self, group_id: str) -> bool:
-        return group_id in self._registry.groups or group_id in self._table.by_group
+        return group_id in self._registry.groups or self._table.has_group(group_id)
 
     def has_members(self, group_id: str) -> bool:
         return (group := self._registry.groups.get(group_id)) is not None and not group.is_empty

@@ -90,6 +90,14 @@ class OffsetTable:
     def has_pending(self, group: str) -> bool:
         return group in self._producers
 
+    def has_group(self, group: str) -> bool:
+        return group in self.by_group or group in self._producers
+
+    @property
+    def group_names(self) -> set[str]:
+        """Those with offsets, committed or not yet."""
+        return self.by_group.keys() | self._producers.keys()
+
     # --- records --------------------------------------------------------------------------
 
     def tombstones(self, group: str, topic: str, partition: int) -> Iterator[StateRecord]:
@@ -106,7 +114,7 @@ class OffsetTable:
 
     def topic_tombstones(self, topics: Iterable[str]) -> Iterator[StateRecord]:
         gone = frozenset(topics)
-        for group in sorted(self.by_group.keys() | self._producers.keys()):
+        for group in sorted(self.group_names):
             for where in self._all_of(group):
                 if where.topic in gone:
                     yield from self.tombstones(*where)

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from goqueue.model.fairness.amounts import Amounts, room_for
+from goqueue.model.fairness.shares import Shares
 from goqueue.model.schemas.contexts import (
     DEFAULT_CONTEXT,
     GLOBAL_SCOPE,
@@ -158,9 +159,8 @@ class SchemaMachine:
         if room_for(owned_name(context), allowed, [contexts], self._tenants()) >= 1:
             return
         raise not_permitted(
-            f"context {context}: there are as many as max.schema.contexts allows"
-            + ("" if contexts.total >= allowed else " its tenant to have")
-            + f", {allowed}; delete one that is empty, or raise it"
+            f"context {context}: there are {contexts.total}, max.schema.contexts is {allowed}"
+            f"{Shares(allowed).told(contexts.total + 1)}; delete one that is empty, or raise it"
         )
 
     def _check_growth(self, what: str, scope: str | None, growth_bytes: int) -> None:
@@ -171,9 +171,8 @@ class SchemaMachine:
         size_bytes = held.total + growth_bytes
         raise not_permitted(
             f"{what}: all that is registered would take {size_bytes} bytes, "
-            f"all.schemas.max.bytes is {allowed}"
-            + ("" if size_bytes > allowed else ", of which its tenant has its share")
-            + "; delete what is not used, for good (permanent=true), or raise it"
+            f"all.schemas.max.bytes is {allowed}{Shares(allowed).told(size_bytes)}; delete what is "
+            "not used, for good (permanent=true), or raise it"
         )
 
     def _check_reference(self, subject: str, number: int) -> None:

@@ -33,7 +33,7 @@ class World:
         node: Any = SimpleNamespace(
             security=SimpleNamespace(image=SimpleNamespace(tenants=tenants)),
             image=SimpleNamespace(topics=self.topics),
-            groups=SimpleNamespace(names=lambda: iter(self.groups)),
+            groups=SimpleNamespace(room=SimpleNamespace(names=lambda: iter(self.groups))),
             queues=SimpleNamespace(registry=SimpleNamespace(queue_keys=self._queue_keys)),
         )
         self.node = node
@@ -140,22 +140,6 @@ def test_messages_in_flight_are_counted_as_they_are_handed_out() -> None:
     in_flight["acme@a"] = 2
     world.now_ms += RECOUNT_MS + 1
     world.limits.check_in_flight(ACME)
-
-
-def test_usage_tells_all_that_is_counted() -> None:
-    world = World()
-    world.node.hosted = world.hosted
-    world.node.queues = queues({"acme@a": 6})
-    world.node.image.topics_by_id = world.topics
-    world.limits.joined("acme")
-    assert world.limits.usage("acme") == {
-        TenantLimit.TOPICS: 2,
-        TenantLimit.PARTITIONS: 5,
-        TenantLimit.STORAGE: 900,
-        TenantLimit.GROUPS: 3,
-        TenantLimit.CONNECTIONS: 1,
-        TenantLimit.IN_FLIGHT: 6,
-    }
 
 
 def test_limits_are_checked_when_they_are_set() -> None:

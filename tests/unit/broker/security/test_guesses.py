@@ -158,8 +158,8 @@ async def test_the_next_turn_is_that_of_whom_the_least_was_wrong(
 ) -> None:
     monkeypatch.setattr(module, "TURNS_PER_SECOND", 1e-9)
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
-    # None of two hundred addresses shares a place with the newcomer, by chance.
-    monkeypatch.setattr(module, "PLACES", 2**60)
+    # None of two hundred addresses shares a bucket with the newcomer, by chance.
+    monkeypatch.setattr(module, "BUCKETS", 2**60)
     guesses = Guesses()
     guessing = [f"10.0.{number % 256}.{number // 256}" for number in range(WAITING_MAX)]
     for _ in range(2):

@@ -69,7 +69,7 @@ class ClassicMembership:
         if member is not None and await self._is_settled(member, wanted, rights):
             return member
         if member is None:
-            self._register.make_room(rights.group, self._broker.clock_ms())
+            self._register.make_room(rights, self._broker.clock_ms())
             member = _new_member(wanted, self._broker.clock_ms())
         else:
             await self._commits.commit_positions(member, rights)
@@ -119,7 +119,11 @@ class ClassicMembership:
 
     async def _gather(self, member: ClassicHostedMember, rights: MemberRights) -> None:
         for _ in range(ROUNDS_MAX):
-            joined = await self._broker.groups.join(rights.group, _join_request(member))
+            joined = await self._broker.groups.join(
+                rights.group,
+                _join_request(member),
+                administers_cluster=rights.administers_cluster,
+            )
             if joined.error is GroupError.MEMBER_ID_REQUIRED:
                 member.member_id = joined.member_id
                 continue

@@ -46,7 +46,7 @@ class CooperativeMembership:
 
     async def join(self, wanted: CooperativeJoin, rights: MemberRights) -> CooperativeHostedMember:
         if self._register.get(rights.group, wanted.member_id or "") is None:
-            self._register.make_room(rights.group, self._broker.clock_ms())
+            self._register.make_room(rights, self._broker.clock_ms())
         member_id = wanted.member_id or str(uuid4())
         result = await self._broker.groups.consumer_heartbeat(
             rights.group,
@@ -63,6 +63,7 @@ class CooperativeMembership:
                 owned={},
                 client=wanted.client,
             ),
+            administers_cluster=rights.administers_cluster,
         )
         check(result.error, result.error_message)
         member = CooperativeHostedMember(

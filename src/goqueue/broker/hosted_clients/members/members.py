@@ -33,7 +33,9 @@ class HostedMembers:
 
     def __init__(self, broker: MemberSurroundings) -> None:
         self._broker = broker
-        self._register = MemberRegister(lambda: broker.image.security.tenants)
+        self._register = MemberRegister(
+            lambda: broker.image.security.tenants, is_secured=broker.config.security_enabled
+        )
         self._commits = Commits(broker)
         self._polling = Polling(broker, self._commits)
         self._classic = ClassicMembership(broker, self._register, self._commits)
@@ -142,7 +144,10 @@ class HostedMembers:
                 OffsetCommit(group_id=rights.group, offsets=tuple(offsets or ()))
             )
             check_partitions(self._broker.image.topics, request.offsets)
-            return (await self._broker.groups.commit(rights.group, request)).partitions
+            committed = await self._broker.groups.commit(
+                rights.group, request, administers_cluster=rights.administers_cluster
+            )
+            return committed.partitions
         if offsets is not None:
             rights.commit(OffsetCommit(group_id=rights.group, offsets=tuple(offsets)))
             check_partitions(self._broker.image.topics, offsets)

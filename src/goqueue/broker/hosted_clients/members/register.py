@@ -8,6 +8,7 @@ from goqueue.model.errors import Overloaded
 from goqueue.model.fairness.named_shares import NamedShares
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.rights import MemberRights
 
 # Each takes a few KB with its positions. Far more than pollers can be served at once.
 MEMBERS_MAX: Final = 10_000
@@ -20,9 +21,9 @@ class MemberRegister:
 
     __slots__ = ("_members", "_shares")
 
-    def __init__(self, tenants: Callable[[], Collection[str]]) -> None:
+    def __init__(self, tenants: Callable[[], Collection[str]], *, is_secured: bool) -> None:
         self._members: dict[tuple[str, str], HostedMember] = {}
-        self._shares = NamedShares(tenants)
+        self._shares = NamedShares(tenants, is_secured=is_secured)
 
     def get(self, group_id: str, member_id: str) -> HostedMember | None:
         return self._members.get((group_id, member_id))
@@ -40,9 +41,10 @@ class MemberRegister:
             )
         return member
 
-    def make_room(self, group_id: str, now_ms: int) -> None:
+    def make_room(self, rights: MemberRights, now_ms: int) -> None:
         """For a new member. Forget who has not been seen for a session; refuse when all have."""
-        if self._has_room(group_id, now_ms):
+        refusal = self._refusal(rights, now_ms)
+        if refusal is None:
             return
         gone = [
             key
@@ -53,23 +55,21 @@ class MemberRegister:
             del self._members[key]
         if gone:
             self._shares.count_again()
-            if self._has_room(group_id, now_ms):
+            refusal = self._refusal(rights, now_ms)
+            if refusal is None:
                 return
-        known = len(self._members)
         raise Overloaded(
-            f"{MEMBERS_MAX} members live in this broker already"
-            if known >= MEMBERS_MAX
-            else f"{known} members live in this broker, and its tenant has its share of the "
-            f"{MEMBERS_MAX} that there can be"
+            f"{len(self._members)} members live in this broker; there can be {MEMBERS_MAX}{refusal}"
         )
 
-    def _has_room(self, group_id: str, now_ms: int) -> bool:
-        return self._shares.has_room(
-            group_id,
+    def _refusal(self, rights: MemberRights, now_ms: int) -> str | None:
+        return self._shares.refusal(
+            rights.group,
             MEMBERS_MAX,
             len(self._members),
             lambda: ((group, 1) for group, _ in self._members),
             now_ms,
+            administers_cluster=rights.administers_cluster,
         )
 
     def touch(self, member: HostedMember, now_ms: int) -> None:

@@ -44,6 +44,8 @@ from goqueue.model.transactions.refusals import TransactionRefused, check
 class Init(msgspec.Struct, frozen=True):
     transactional_id: WritableTransactionalId
     wanted: InitProducerId
+    # Who asks does.
+    administers_cluster: bool = False
 
 
 class AsProducer(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ class CommitOffsets(msgspec.Struct, frozen=True):
     producer: WritableProducer
     group: ReadableGroup
     commit: ReadableTransactionCommit
+    # Who asks does.
+    administers_cluster: bool = False
 
 
 # Each may be repeated: see "When something fails" in docs/transactions.md.
@@ -107,7 +111,14 @@ class ProducersAnywhere:
         self._calls = broker.calls
         self._publishing = ProducerPublishing(broker.log, broker.led, broker.calls)
         here = CoordinatedProducers(broker.transactions)
-        self._serve(INIT, lambda asked: here.init(asked.transactional_id, asked.wanted))
+        self._serve(
+            INIT,
+            lambda asked: here.init(
+                asked.transactional_id,
+                asked.wanted,
+                administers_cluster=asked.administers_cluster,
+            ),
+        )
         self._serve(DESCRIBE, lambda asked: here.describe(asked.producer))
         self._serve(OPEN, lambda asked: here.open(asked.producer))
         self._serve(BEGIN, lambda asked: here.begin(asked.producer))
@@ -133,11 +144,15 @@ class ProducersAnywhere:
     # --- a producer and its transactions --------------------------------------------------
 
     async def init(
-        self, transactional_id: WritableTransactionalId, request: InitProducerId
+        self,
+        transactional_id: WritableTransactionalId,
+        request: InitProducerId,
+        *,
+        administers_cluster: bool = False,
     ) -> ProducerIdAnswer:
         """A producer id and epoch; earlier producers of the transactional id are fenced, and what
         they left open is aborted."""
-        return await self._ask(INIT, Init(transactional_id, request))
+        return await self._ask(INIT, Init(transactional_id, request, administers_cluster))
 
     async def init_idempotent(
         self, right: IdempotentWriter, request: InitProducerId
@@ -229,12 +244,17 @@ class ProducersAnywhere:
         return count
 
     async def commit_offsets(
-        self, producer: WritableProducer, group: ReadableGroup, commit: ReadableTransactionCommit
+        self,
+        producer: WritableProducer,
+        group: ReadableGroup,
+        commit: ReadableTransactionCommit,
+        *,
+        administers_cluster: bool = False,
     ) -> OffsetCommitResult:
         """Offsets of a group that count when the transaction commits."""
         await self._ask(OPEN, AsProducer(producer))
         place = await self._broker.groups.coordinator(group)
-        request = CommitOffsets(producer, group, commit)
+        request = CommitOffsets(producer, group, commit, administers_cluster)
         return await self._calls.ask(COMMIT_OFFSETS, place, request)
 
     async def _commit_offsets_here(self, asked: CommitOffsets) -> OffsetCommitResult:
@@ -242,7 +262,11 @@ class ProducersAnywhere:
             await self._broker.groups.state.shard_for(asked.group)
         try:
             return await self._broker.transactions.commit_offsets(
-                asked.producer.transactional_id, asked.group, asked.commit, adds_offsets=True
+                asked.producer.transactional_id,
+                asked.group,
+                asked.commit,
+                adds_offsets=True,
+                administers_cluster=asked.administers_cluster,
             )
         except TransactionRefused as error:
             # The coordinator of the transaction is asked first.

@@ -35,13 +35,19 @@ class CoordinatedProducers:
         self._transactions = transactions
 
     async def init(
-        self, transactional_id: WritableTransactionalId, request: InitProducerId
+        self,
+        transactional_id: WritableTransactionalId,
+        request: InitProducerId,
+        *,
+        administers_cluster: bool,
     ) -> ProducerIdAnswer:
         """A producer id and epoch; earlier producers of the transactional id are fenced, and what
         they left open is aborted."""
         answer = await self._asked(
             transactional_id,
-            lambda: self._transactions.init_producer_id(transactional_id, request),
+            lambda: self._transactions.init_producer_id(
+                transactional_id, request, administers_cluster=administers_cluster
+            ),
         )
         check(answer.error)
         return answer

@@ -39,6 +39,8 @@ class _Part(NamedTuple):
     key: QueueKey
     partition: Partition
     shard: StateShard[QueueMachine]
+    # Who asks does.
+    administers_cluster: bool
 
 
 class _Seen(NamedTuple):
@@ -64,9 +66,11 @@ class ShareFetching:
         member_id: str,
         topics: Mapping[UUID, ReadableTopic],
         request: ShareFetch,
+        *,
+        administers_cluster: bool,
     ) -> list[ShareFetched]:
         """One answer for each partition that is wanted and has a topic here."""
-        parts, refused = await self._find(group, topics, request.wanted)
+        parts, refused = await self._find(group, topics, request.wanted, administers_cluster)
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + request.max_wait_ms / 1000
         watched = [(part.key, part.partition) for part in parts]
@@ -127,6 +131,7 @@ class ShareFetching:
         group: ReadableGroup,
         topics: Mapping[UUID, ReadableTopic],
         wanted: Sequence[SharePart],
+        administers_cluster: bool,
     ) -> tuple[list[_Part], list[ShareFetched]]:
         parts: list[_Part] = []
         refused: list[ShareFetched] = []
@@ -137,10 +142,10 @@ class ShareFetching:
             try:
                 partition = self._host.partition(topic, part.partition)
                 partition.check_online()
-                await self._share_queues.open(group, topic)
+                await self._share_queues.open(group, topic, administers_cluster=administers_cluster)
                 key = QueueKey(group, *part)
                 shard = await self._queues.registry.shard(key)
-                parts.append(_Part(part, topic, key, partition, shard))
+                parts.append(_Part(part, topic, key, partition, shard, administers_cluster))
             except GoQueueError as error:
                 refused.append(ShareFetched(part, error))
         return parts, refused
@@ -199,7 +204,9 @@ class ShareFetching:
                 return UnknownTopicId(f"there is no topic with id {part.part.topic_id}")
             if part.shard.machine.settings(part.key) is None:
                 self._share_queues.forget(group)
-                await self._share_queues.open(group, part.topic)
+                await self._share_queues.open(
+                    group, part.topic, administers_cluster=part.administers_cluster
+                )
         except UnknownTopic:
             return UnknownTopicId(f"there is no topic with id {part.part.topic_id}")
         except GoQueueError as error:

@@ -19,7 +19,7 @@ from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.broker.queues.share.host import ShareHost
 from goqueue.broker.queues.share.positions import SharePositions
 from goqueue.broker.queues.share.queues import ShareQueues
-from goqueue.broker.runtime.shard import timed, untimed
+from goqueue.broker.runtime.shard import Command, timed, untimed
 from goqueue.model.calls import Method
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.share_messages import (
@@ -73,9 +73,15 @@ class ShareGroups:
     # --- members --------------------------------------------------------------------------
 
     async def heartbeat(
-        self, group: ReadableGroup, request: ShareGroupHeartbeat
+        self,
+        group: ReadableGroup,
+        request: ShareGroupHeartbeat,
+        *,
+        administers_cluster: bool = False,
     ) -> ShareGroupHeartbeatResult:
-        return await self._groups.ask_new(group, timed(GroupMachine.share_heartbeat, request))
+        """`administers_cluster`: whoever makes a group that is not there does."""
+        command = timed(GroupMachine.share_heartbeat, request)
+        return await self._groups.ask_new(group, command, administers_cluster=administers_cluster)
 
     async def describe(self, group: DescribableGroup | ReadableGroup) -> DescribedShareGroup:
         shard = await self._groups.state.shard_for(group)
@@ -133,9 +139,14 @@ class ShareGroups:
         member_id: str,
         topics: Mapping[UUID, ReadableTopic],
         request: ShareFetch,
+        *,
+        administers_cluster: bool = False,
     ) -> list[ShareFetched]:
-        """Acquire records of the wanted partitions and read them."""
-        return await self._fetching.run(group, member_id, topics, request)
+        """Acquire records of the wanted partitions and read them. `administers_cluster`: who asks
+        does, and its queues may use what is kept for administrators."""
+        return await self._fetching.run(
+            group, member_id, topics, request, administers_cluster=administers_cluster
+        )
 
     async def acknowledge(
         self,
@@ -154,16 +165,17 @@ class ShareGroups:
 
     # --- offsets --------------------------------------------------------------------------
 
-    async def check_empty(
-        self, group: ReadableGroup | DeletableGroup, *, may_make: bool
-    ) -> OpenedShareGroup:
+    async def check_empty(self, group: DeletableGroup) -> OpenedShareGroup:
         """Offsets may be changed only while the group has no members."""
         shard = await self._groups.state.shard_for(group)
-        return await shard.execute(
-            lambda machine, ticket, _: machine.open_empty_share_group(
-                group, may_make=may_make, ticket=ticket
-            )
-        )
+        return await shard.execute(_open_empty(group, may_make=False))
+
+    async def make_empty(
+        self, group: ReadableGroup, *, administers_cluster: bool = False
+    ) -> OpenedShareGroup:
+        """As `check_empty`; the group is made where there is none."""
+        command = _open_empty(group, may_make=True)
+        return await self._groups.ask_new(group, command, administers_cluster=administers_cluster)
 
     async def delete_offsets(self, group: DeletableGroup, topic: ReadableTopic) -> None:
         await self._queues.delete(group, topic)
@@ -173,6 +185,12 @@ class ShareGroups:
         had_queues = await self._queues.delete(group)
         self._share_queues.forget(group)
         return had_queues
+
+
+def _open_empty(group: str, *, may_make: bool) -> Command[GroupMachine, OpenedShareGroup]:
+    return lambda machine, ticket, _: machine.open_empty_share_group(
+        group, may_make=may_make, ticket=ticket
+    )
 
 
 async def _logged(work: Coroutine[None, None, None]) -> None:

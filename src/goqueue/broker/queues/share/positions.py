@@ -39,6 +39,8 @@ class AlterPosition(msgspec.Struct, frozen=True):
     topic: ReadableTopic
     index: int
     offset: int
+    # Who asks does: of queues that are made.
+    administers_cluster: bool = False
 
 
 class FindTopics(msgspec.Struct, frozen=True):
@@ -98,18 +100,26 @@ class SharePositions:
         return [SharePosition(start, partition.leader_epoch, lag)]
 
     async def alter(
-        self, group: ReadableGroup, topic: ReadableTopic, index: int, offset: int
+        self,
+        group: ReadableGroup,
+        topic: ReadableTopic,
+        index: int,
+        offset: int,
+        *,
+        administers_cluster: bool = False,
     ) -> None:
         """Begin anew at `offset`. The caller has made sure that the group is empty."""
         if offset < 0:
             raise InvalidRequest(f"start offset {offset} is below 0")
-        request = AlterPosition(group, topic, index, offset)
+        request = AlterPosition(group, topic, index, offset, administers_cluster)
         await self._host.calls.ask(ALTER, topic_partition(topic, index), request)
 
     async def _alter_here(self, request: AlterPosition) -> bool:
         group, topic, index, offset = request.group, request.topic, request.index, request.offset
         with before_anything_is_done():
-            await self._share_queues.open(group, topic)
+            await self._share_queues.open(
+                group, topic, administers_cluster=request.administers_cluster
+            )
         await self._queues.reset(group, topic, index, offset)
         return True
 

@@ -29,8 +29,11 @@ class ShareQueues:
     def config_of(self, group_id: str) -> GroupConfig:
         return self._configs.of(group_id)
 
-    async def open(self, group: ReadableGroup, topic: ReadableTopic) -> None:
-        """Have a queue for each partition, with the settings that hold now."""
+    async def open(
+        self, group: ReadableGroup, topic: ReadableTopic, *, administers_cluster: bool = False
+    ) -> None:
+        """Have a queue for each partition, with the settings that hold now. `administers_cluster`:
+        who asks does."""
         view = self._host.topic(topic)
         config = self._configs.of(group)
         # What the settings are made from; each is another object when something changed.
@@ -52,8 +55,20 @@ class ShareQueues:
         if not self._host.is_alone:
             # A group that begins at the end begins everywhere now, not when it first reads there.
             with suppress(GoQueueError):
-                await self._registry.open_elsewhere(group, topic, start=start, settings=settings)
-        await self._registry.open(group, topic, start=start, settings=settings)
+                await self._registry.open_elsewhere(
+                    group,
+                    topic,
+                    start=start,
+                    settings=settings,
+                    administers_cluster=administers_cluster,
+                )
+        await self._registry.open(
+            group,
+            topic,
+            start=start,
+            settings=settings,
+            administers_cluster=administers_cluster,
+        )
         if config.share_isolation_level == "read_uncommitted":
             self._registry.reads_uncommitted.add(group)
         else:
