@@ -1,5 +1,6 @@
 """Quotas and limits of tenants, asked for by every service that uses something up."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import PageRequest
 from goqueue.model.queues.fifo import FifoMessage
 from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import ConfigurableCluster
 from goqueue.model.security.quotas import (
@@ -25,6 +27,7 @@ from goqueue.model.security.quotas import (
 from goqueue.model.security.tenants import Tenant
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.service.groups.share_groups import NO_ROOM_WAIT_MS
 from goqueue.state import metadata_keys as keys
 from tests.callers import ANYONE
 
@@ -147,6 +150,25 @@ async def test_messages_in_flight_of_a_tenant(node: Node, service: BrokerService
     wanted = Receive(max_messages=1, lease_ms=1_000, start="earliest")
     with pytest.raises(LimitReached, match="limit in_flight_messages"):
         await service.queues.receive(ALICE, "acme@g", "acme@a", wanted)
+
+
+async def test_who_has_enough_in_flight_is_answered_with_nothing_after_a_while(
+    node: Node, service: BrokerService
+) -> None:
+    """Share groups have no word for it, and consumers that are answered at once ask at once."""
+    await limit(node, in_flight_messages=0)
+    wanted = ShareFetch(
+        wanted=(SharePart(node.topic("acme@a").id, 0),),
+        max_wait_ms=60_000,
+        min_bytes=1,
+        max_bytes=1_000_000,
+        max_records=10,
+        batch_size=10,
+    )
+    began = time.monotonic()
+    member = ShareMember("acme@g", "m")
+    assert not await service.share_groups.fetch(ALICE_BY_KAFKA, member, wanted)
+    assert NO_ROOM_WAIT_MS <= (time.monotonic() - began) * 1000 < wanted.max_wait_ms
 
 
 async def test_groups_of_a_tenant(node: Node, service: BrokerService) -> None:

@@ -8,6 +8,7 @@ from goqueue.doors.kafka.connection import WRITE_HIGH_WATER_BYTES
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from tests.busy_machine import stretched
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -37,11 +38,16 @@ class TestFewConnections:
 
 class TestShortIdleTime:
     @pytest.fixture
-    def settings(self) -> dict[str, str]:
-        return {"connections.max.idle.ms": "1000"}
+    def idle_ms(self) -> int:
+        """Longer than this process waits for its turn."""
+        return int(stretched(1.0) * 1000)
+
+    @pytest.fixture
+    def settings(self, idle_ms: int) -> dict[str, str]:
+        return {"connections.max.idle.ms": str(idle_ms)}
 
     async def test_a_silent_connection_is_closed_and_a_waiting_one_not(
-        self, door: KafkaDoor, broker: Node
+        self, door: KafkaDoor, broker: Node, idle_ms: int
     ) -> None:
         await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
         waiting, silent = [await WireClient.connect(*door.address) for _ in range(2)]
@@ -49,7 +55,7 @@ class TestShortIdleTime:
         expected = waiting.send(
             "fetch",
             12,
-            max_wait=1500,
+            max_wait=idle_ms + idle_ms // 2,
             min_bytes=1,
             topics=[{"topic": "a", "partitions": [part]}],
         )
