@@ -34,6 +34,7 @@ _SOURCE: Final = Path(goqueue.__file__).parent
 # These make decisions, and hand on questions.
 _ASKED: Final = (
     "service/security/access.py",
+    "service/security/rights/",
     "model/rights.py",
     "service/security/allowed_waits.py",
     "service/security/own_topics.py",
@@ -115,9 +116,13 @@ class LeavingOut(ExactRights):
         self.places: set[Place] = set()
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
-        place = _place(sys._getframe(1), resource, verb)
+        asking, is_allowed = sys._getframe(1), super().allows(caller, resource, name, verb)
+        if asking.f_code.co_name == "administers_cluster":
+            # Lets nobody do anything, but have what is kept for administrators
+            # (`test_tenant_shares.py`).
+            return is_allowed
+        place = _place(asking, resource, verb)
         self.places.add(place)
-        is_allowed = super().allows(caller, resource, name, verb)
         return is_allowed or place == self.left_out
 
 
@@ -126,7 +131,7 @@ def _place(frame: FrameType | None, resource: Resource, verb: Verb) -> Place:
         file = frame.f_code.co_filename
         if file.startswith(str(_SOURCE)):
             inner = str(Path(file).relative_to(_SOURCE))
-            if inner not in _ASKED:
+            if not inner.startswith(_ASKED):
                 return Place(inner, frame.f_code.co_name, frame.f_lineno, resource, verb)
         frame = frame.f_back
     raise AssertionError("nobody asked")
