@@ -288,6 +288,8 @@ def main() -> None:
     (folder / "outcome.json").write_text(json.dumps(vars(outcome), indent=1))
     misses = outcome.misses()
     print(f"longest step: {outcome.longest_step_ms} ms, on the wall {outcome.longest_wall_ms} ms")
+    if outcome.longest_step_ms > STEP_MS:
+        print(json.dumps(outcome.loop["longest"]["cpu"][:3], indent=2))
     print("\n".join(misses) or "all bars hold")
     sys.exit(bool(misses))
 

@@ -39,6 +39,7 @@ from goqueue.model.queues.messages import QueueDescription, QueueKey, Start
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
+from goqueue.pace import in_slices
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -415,7 +416,8 @@ class QueueRegistry:
         else:
             shards = await self.state.shards_of(request.topic_id)
         had_any = False
-        for shard in shards:
+        # There may be thousands, most of them without a queue of the group.
+        async for shard in in_slices(shards):
             if shard.machine.list_queues(request.group):
                 answer = await shard.execute(untimed(QueueMachine.delete_queues, request))
                 had_any = had_any or bool(answer.deleted)
@@ -425,8 +427,10 @@ class QueueRegistry:
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
-        for shard in await self.state.readable_shards():
-            await shard.execute(timed(QueueMachine.member_left, request))
+        async for shard in in_slices(await self.state.readable_shards()):
+            # What was closed meanwhile is somewhere else now, or nowhere.
+            if not shard.is_closed and shard.machine.list_queues(group):
+                await shard.execute(timed(QueueMachine.member_left, request))
 
     def topic_deleted(self, topic: TopicView) -> None:
         """The state of its queues goes with it."""
