@@ -39,7 +39,7 @@ from goqueue.model.queues.messages import QueueDescription, QueueKey, Start
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
-from goqueue.pace import in_slices
+from goqueue.pace import in_slices, next_slice
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -427,6 +427,8 @@ class QueueRegistry:
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
+        # Hundreds may leave at once, with the connection that they shared.
+        await next_slice()
         async for shard in in_slices(await self.state.readable_shards()):
             # What was closed meanwhile is somewhere else now, or nowhere.
             if not shard.is_closed and shard.machine.list_queues(group):

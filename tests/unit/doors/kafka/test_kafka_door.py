@@ -40,7 +40,7 @@ class TestShortIdleTime:
     @pytest.fixture
     def idle_ms(self) -> int:
         """Longer than this process waits for its turn."""
-        return int(stretched(1.0) * 1000)
+        return int(stretched(3.0) * 1000)
 
     @pytest.fixture
     def settings(self, idle_ms: int) -> dict[str, str]:
