@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Timer
 
+import httpx
 import pytest
 
 from bench.artifacts import KAFKA, find_java, maven_class_path
@@ -137,6 +138,10 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClients]:
     with ServerProcess(folder / "data", *options, security=secured) as server:
         server.create_user(READER, READERS_PASSWORD, rules=(READS,))
         server.create_user(STRANGER, STRANGERS_PASSWORD, rules=(JOINS,))
+        with httpx.Client(**server.http_client_kwargs()) as http:
+            # Tokens and certificates may mean them.
+            for name in (ADMIN, READER, STRANGER):
+                http.patch(f"/users/{name}", json={"federated": True}).raise_for_status()
         with closing(JavaClients(folder, server, secured)) as clients:
             yield clients
 
