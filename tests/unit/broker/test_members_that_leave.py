@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from goqueue.broker.runtime.shard import StateShard
-from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
+from goqueue.model.queues.share import ShareMember, SharePart
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.queues import open_queues
+from tests.queues import open_queues, share_fetch
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -37,14 +37,7 @@ async def test_only_queues_of_its_group_are_asked(
             await open_queues(broker, "others", f"t{number}")
         await open_queues(broker, "g", "t7")
         await publish(broker, "t7", [NewRecord(value=b"x")])
-        wanted = ShareFetch(
-            wanted=(SharePart(broker.topic("t7").id, 0),),
-            max_wait_ms=0,
-            min_bytes=1,
-            max_bytes=1_000_000,
-            max_records=10,
-            batch_size=10,
-        )
+        wanted = share_fetch(SharePart(broker.topic("t7").id, 0), max_wait_ms=0)
         leaving, staying = ShareMember("g", "m"), ShareMember("g", "n")
         (had,) = await service.share_groups.fetch(ANYONE, leaving, wanted)
         assert had.acquired

@@ -15,7 +15,7 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import PageRequest
 from goqueue.model.queues.fifo import FifoMessage
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
+from goqueue.model.queues.share import ShareMember, SharePart
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import ConfigurableCluster
 from goqueue.model.security.quotas import (
@@ -30,6 +30,7 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.groups.share_groups import NO_ROOM_WAIT_MS
 from goqueue.state import metadata_keys as keys
 from tests.callers import ANYONE
+from tests.queues import share_fetch
 
 pytestmark = pytest.mark.anyio
 
@@ -157,14 +158,7 @@ async def test_who_has_enough_in_flight_is_answered_with_nothing_after_a_while(
 ) -> None:
     """Share groups have no word for it, and consumers that are answered at once ask at once."""
     await limit(node, in_flight_messages=0)
-    wanted = ShareFetch(
-        wanted=(SharePart(node.topic("acme@a").id, 0),),
-        max_wait_ms=60_000,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=10,
-        batch_size=10,
-    )
+    wanted = share_fetch(SharePart(node.topic("acme@a").id, 0), max_wait_ms=60_000)
     began = time.monotonic()
     member = ShareMember("acme@g", "m")
     assert not await service.share_groups.fetch(ALICE_BY_KAFKA, member, wanted)

@@ -17,7 +17,7 @@ from goqueue.model.groups.hosted_members import CooperativeJoin, MemberPoll, Off
 from goqueue.model.groups.messages import Client
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
+from goqueue.model.queues.share import ShareMember, SharePart
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.security.rules import Pattern, Rule, RuleFilter
@@ -25,7 +25,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.queues import open_queues
+from tests.queues import open_queues, share_fetch
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -212,14 +212,7 @@ async def test_a_share_fetch_that_waits(place: Place) -> None:
     orders, other = (SharePart(place.node.topic(name).id, 0) for name in ("orders", "other"))
     for name in ("orders", "other"):
         await open_queues(place.node, "g", name)
-    request = ShareFetch(
-        wanted=(orders, other),
-        max_wait_ms=WAIT_MS,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=10,
-        batch_size=10,
-    )
+    request = share_fetch(orders, other, max_wait_ms=WAIT_MS)
     member = ShareMember("g", "m")
     shares = place.service.share_groups
     # As Kafka's door begins a request.
@@ -281,14 +274,7 @@ async def test_records_that_are_acquired_just_when_the_right_ends_are_given_back
     monkeypatch.setattr(fetching, "_acquire", slowly)
     orders = SharePart(place.node.topic("orders").id, 0)
     await open_queues(place.node, "g", "orders")
-    request = ShareFetch(
-        wanted=(orders,),
-        max_wait_ms=WAIT_MS,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=10,
-        batch_size=10,
-    )
+    request = share_fetch(orders, max_wait_ms=WAIT_MS)
     fetch = place.service.share_groups.fetch(ALICE, ShareMember("g", "m"), request)
     waiting = asyncio.create_task(fetch)
     await until(lambda: place.has_waits)

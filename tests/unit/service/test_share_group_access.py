@@ -23,7 +23,7 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.groups.share_groups import ShareGroupService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.queues import open_queues
+from tests.queues import open_queues, share_fetch
 from tests.rules import Grant, Granted, group, topic
 from tests.unit.broker.conftest import OpenBroker
 
@@ -50,14 +50,7 @@ async def fill(node: Node) -> tuple[SharePart, SharePart]:
 
 
 def fetch_of(*parts: SharePart) -> ShareFetch:
-    return ShareFetch(
-        wanted=parts,
-        max_wait_ms=60_000,
-        min_bytes=1,
-        max_bytes=1_000_000,
-        max_records=10,
-        batch_size=10,
-    )
+    return share_fetch(*parts, max_wait_ms=60_000)
 
 
 async def test_without_the_group_nothing_is_told(open_broker: OpenBroker) -> None:
